@@ -6,9 +6,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 # One more than two cores are for: tests on the real control plane wait most of their time.
 TEST_PROCESSES ?= 3
+# Tests start many programs: each would compile the package anew where the environment forbids to keep bytecode.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check generated format docs bench controlplane lock clean
+.PHONY: help demo test test-full nightly check generated format docs bench controlplane lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -17,10 +19,14 @@ demo: $(VENV)/.runtime ## a simulated GPU cluster at work: in this terminal, a b
 	@$(BIN)/ullage demo
 
 test: $(VENV)/.dev controlplane ## a sample of every kind of test
+	@$(BIN)/python -m compileall -q -j 0 ullage
 	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-full: $(VENV)/.dev controlplane ## every size, in slices that resume; results in bench/results/
 	$(BIN)/python -m bench.full $(ARGS)
+
+nightly: $(VENV)/.dev ## chaos seeds that nobody has played, for as long as told: make nightly ARGS="--for 8h --processes 2"
+	$(BIN)/python -m bench.chaos $(or $(ARGS),--for 8h)
 
 check: $(VENV)/.dev ## lint, types, layers, generated docs
 	$(BIN)/ruff format --check .

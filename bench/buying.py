@@ -18,13 +18,13 @@ from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
 from ullage.decide.provisioning.vm_demand import pending_and_vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.claim import DeviceRequest, TopologyMode
-from ullage.model.fact_event import Added, ObjectKey
-from ullage.model.pod import Phase, Pod
+from ullage.model.fact_event import Added
 from ullage.model.provisioner import GpuTemplate, NodeTemplate, PoolThresholds, Provisioner
 from ullage.model.shape import Shape, asking_for
 from ullage.model.units import Bytes, Instant
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.exact_packing import bounds
+from ullage.testing.facts import pod_fact
 
 PODS, FEW = 51_000, 5_000
 RUNS = 3
@@ -89,19 +89,12 @@ def waiting(pods: int) -> ClusterSnapshot:
         for gpus, cores, memory in SHAPES
     ]
     for number in range(pods):
-        pod = Pod(
-            key=ObjectKey("team", f"pod-{number:06}"),
+        pod = pod_fact(
+            f"pod-{number:06}",
+            namespace="team",
             uid=f"uid-{number}",
             created=Instant(NOW - 60.0),
-            node="",
-            phase=Phase.PENDING,
-            deleting=False,
-            gated=False,
-            scheduler="gpu-scheduler",
-            priority=0,
-            labels={},
             shape=shapes[number % len(shapes)],
-            owner=None,
         )
         snapshot.apply(Added(pod.key, pod))
     return snapshot

@@ -33,31 +33,36 @@ class Slice:
 PYTEST = (sys.executable, "-m", "pytest", "--full")
 APART = (
     "tests/contract",
-    "tests/controlplane",
+    "tests/testing/controlplane",
     "tests/control/scheduling",
     "tests/control/draining/at_scale",
     "tests/control/draining",
     "tests/web",
     "tests/sim/chaos",
     "tests/control/signals",
+    "tests/decide/vms",
+    "tests/sim/vms",
 )
 """Folders with a slice of their own; all other tests are in one of the first two."""
 BUILD = ("ullage.testing.controlplane", "build")
 INSTALL = ("pytest", "--full", "tests/deploy")
 OTHER_MINORS = tuple(minor for minor in KUBERNETES_RELEASES if minor != chosen_minor())
 """Minors beside the usual one: everything is installed, used and removed on each."""
-QUICK_BENCHES = ("decisions", "latency", "mixed", "webhook", "drain", "buying")
+QUICK_BENCHES = ("decisions", "latency", "mixed", "webhook", "drain", "buying", "vms", "permits")
 SLICES = (
     Slice("without a control plane", (*PYTEST, "tests", *(f"--ignore={one}" for one in APART), "-m", "not real")),
     Slice("end to end", (*PYTEST, "tests", *(f"--ignore={one}" for one in APART), "-m", "real")),
     Slice("contract", (*PYTEST, "tests/contract")),
-    Slice("control plane", (*PYTEST, "tests/controlplane")),
+    Slice("control plane", (*PYTEST, "tests/testing/controlplane")),
     Slice("bench sync", (sys.executable, "-m", "bench.run", "sync")),
     Slice("scheduler", (*PYTEST, "tests/control/scheduling")),
     Slice("draining", (*PYTEST, "tests/control/draining/at_scale", "tests/control/draining")),
     Slice("dashboard", (*PYTEST, "tests/web")),
     Slice("chaos and planted bugs", (*PYTEST, "tests/sim/chaos")),
+    Slice("planted bugs by seeds", (sys.executable, "-m", "bench.planted", "--processes", "2")),
+    Slice("chaos seeds", (sys.executable, "-m", "bench.chaos", "--processes", "2")),
     Slice("signals", (*PYTEST, "tests/control/signals")),
+    Slice("VMs", (*PYTEST, "tests/decide/vms", "tests/sim/vms")),
     Slice("bench fidelity", (sys.executable, "-m", "bench.run", "fidelity")),
     Slice("mutants", (sys.executable, "-m", "bench.mutants")),
     *(Slice(f"bench {name}", (sys.executable, "-m", "bench.run", name)) for name in QUICK_BENCHES),

@@ -20,6 +20,9 @@ class Figure:
     peer_name: str = ""
     bound: float | None = None
     more_is_better: bool = False
+    before: float | None = None
+    """The same figure of an earlier commit, beside a bound that is promised."""
+    before_name: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -37,6 +40,8 @@ class Figure:
         text = f"{self.name:<44} {self.ours:>12,.2f} {self.unit}"
         if self.peer is not None:
             text += f"   {self.peer_name} {self.peer:>12,.2f}   {self._compared()}"
+        if self.before is not None:
+            text += f"   {self.before_name} {self.before:,.2f}"
         if self.bound is not None:
             text += f"   (promised {self.bound:g}x: {'holds' if self.holds else 'BROKEN'})"
         return text

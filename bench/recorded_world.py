@@ -9,14 +9,16 @@ import hashlib
 import random
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
-from ullage.model.units import Bytes, Micros
 from ullage.sim.apiserver.server import SimulatedApiServer
 from ullage.sim.kubelet.timings import DURATION
 from ullage.sim.world.run import simulate
 from ullage.sim.world.spec import Arrival, FleetNode, WorldSpec
+
+if TYPE_CHECKING:
+    from ullage.model.units import Bytes, Micros  # older trees do not have them
 
 GIB = 1 << 30
 PODS = 45
@@ -74,9 +76,9 @@ _FACTS = {
 def _world(seed: int) -> WorldSpec:
     chance = random.Random(f"world/{seed}")
     template = NodeTemplate(
-        gpus=GpuTemplate(model="H100", count=8, memory=Bytes(80 * GIB), islands=chance.choice((1, 2, 4))),
+        gpus=GpuTemplate(model="H100", count=8, memory=cast("Bytes", 80 * GIB), islands=chance.choice((1, 2, 4))),
         resources={"cpu": 96_000, "memory": 768 * GIB * 1000},
-        price=Micros(16 * MICROS),
+        price=cast("Micros", 16 * MICROS),
     )
     nodes = tuple(FleetNode(name=f"gpu-{number}", template=template) for number in range(chance.randint(2, 4)))
     drained = {"consolidation": {"policy": "Drain", "unneededTime": "5m"}}

@@ -2,10 +2,13 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from bench.record import Figure, keep
+from ullage.observe import log
 
 BENCHMARKS = {
     "sync": "first sync of 20,000 pods and 5,000 nodes from the real API server, beside the official client",
@@ -41,14 +44,20 @@ def main(arguments: Sequence[str]) -> int:
     unknown = sorted(set(options.names) - set(BENCHMARKS))
     if unknown:
         parser.error(f"no benchmark called {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}")
+    with Path(os.devnull).open("w") as nowhere:
+        log.configure(form="json", stream=nowhere)  # a line for each decision is written, as it is in production
+        return _run(options.names or list(BENCHMARKS), options.scale)
+
+
+def _run(names: Sequence[str], scale: float) -> int:
     broken = 0
-    for name in options.names or BENCHMARKS:
+    for name in names:
         print(f"== {name}: {BENCHMARKS[name]}", flush=True)
-        figures: list[Figure] = importlib.import_module(f"bench.{name}").run(options.scale)
+        figures: list[Figure] = importlib.import_module(f"bench.{name}").run(scale)
         for figure in figures:
             print(figure.line(), flush=True)
         broken += sum(not figure.holds for figure in figures)
-        if options.scale == 1.0 and figures:
+        if scale == 1.0 and figures:
             print(f"kept in bench/results/{keep(name, figures).name}")
             importlib.import_module("bench.pages").main()
     return 1 if broken else 0

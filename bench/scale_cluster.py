@@ -5,10 +5,11 @@ from ullage.model.claim import DeviceRequest, TopologyMode
 from ullage.model.device import Device, Inventory
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.node import Node
-from ullage.model.pod import Owner, Phase, Pod
+from ullage.model.pod import Owner, Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape, asking_for, interned
 from ullage.model.units import Bytes, Instant
+from ullage.testing.facts import node_fact, pod_fact
 
 NOW = Instant(1000.0)
 GPUS = 8
@@ -26,16 +27,7 @@ def node_name(number: int) -> str:
 def a_node(name: str) -> Node:
     labels = {"gpu.scheduling/node-kind": "leased", "kubernetes.io/hostname": name}
     offers = {"cpu": 256_000, "memory": 2**50, "pods": 110_000, GPU: GPUS * 1000}
-    return Node(
-        name=name,
-        uid=name,
-        created=Instant(1.0),
-        ready=True,
-        unschedulable=False,
-        labels=labels,
-        taints=(),
-        allocatable=offers,
-    )
+    return node_fact(name, created=Instant(1.0), labels=labels, allocatable=offers)
 
 
 def an_inventory(name: str) -> Inventory:
@@ -50,14 +42,12 @@ def a_pod(name: str, on: str, *, number: int = 0, gpus: int = 1, ids: tuple[int,
     """One that waits for GPUs, or is on a node, with GPUs or without."""
     ask = DeviceRequest(count=gpus, topology=TopologyMode.REQUIRED if gpus > 1 else TopologyMode.IGNORE)
     needs = bool(ids) or not on
-    return Pod(
-        key=ObjectKey(f"team-{number % NAMESPACES}", name),
+    return pod_fact(
+        name,
+        namespace=f"team-{number % NAMESPACES}",
         uid=name,
         created=Instant(float(number % 977)),
         node=on,
-        phase=Phase.RUNNING if on else Phase.PENDING,
-        deleting=False,
-        gated=False,
         scheduler=OURS,
         priority=priority,
         labels={"app": f"a{number % 500}"},

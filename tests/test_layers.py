@@ -1,8 +1,10 @@
-"""The layering is a test, not a paragraph: each breach here must break the build."""
+"""The layering is a test, not a paragraph: each breach here must break the build. So must call-backs set afterwards."""
 
+import ast
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,25 @@ def test_a_breach_breaks_the_build(copy_of_the_package: Path, module: str, line:
     assert done.returncode == 1, done.stdout
     broken = [row for row in done.stdout.splitlines() if "BROKEN" in row]
     assert any(contract in row for row in broken), done.stdout
+
+
+WIRED_AT_ONCE = ("model", "state", "decide", "act", "watch", "control", "webhook", "agent", "vm_agent", "certs")
+
+
+def set_afterwards(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Call-backs that are set on an object that exists already: `loop.on_plan = ...`."""
+    assignments = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    for one in (one for node in assignments for target in node.targets for one in ast.walk(target)):
+        if isinstance(one, ast.Attribute) and one.attr.startswith("on_") and ast.unparse(one.value) != "self":
+            yield one.lineno, ast.unparse(one)
+
+
+@pytest.mark.parametrize("layer", WIRED_AT_ONCE)
+def test_no_call_back_is_set_afterwards(layer: str) -> None:
+    files = sorted((ROOT / "ullage" / layer).rglob("*.py"))
+    assert [(str(file), *found) for file in files for found in set_afterwards(ast.parse(file.read_text()))] == []
+
+
+def test_a_call_back_that_is_set_afterwards_is_found() -> None:
+    module = ast.parse("self.on_node = {}\nloop.on_plan, other = told, 1\nself.loop.on_gone = told")
+    assert list(set_afterwards(module)) == [(2, "loop.on_plan"), (3, "self.loop.on_gone")]

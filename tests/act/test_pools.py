@@ -134,8 +134,63 @@ async def test_what_cannot_be_deleted_is_said(hands: PoolActuator, cloud: Simula
     assert await hands.perform(POOL, nobody) == PoolActionFailed(
         nobody, PoolFailure.NO_INSTANCE, "no machine is known for it"
     )
-    cloud.faults.fail("delete", OutcomeUnknown("no answer"))
+    cloud.faults.fail("delete", OutcomeUnknown("no answer"), times=2)
     assert await hands.perform(POOL, gone(node)) == PoolActionFailed(gone(node), PoolFailure.CLOUD_FAILED, "no answer")
+
+
+async def test_an_instance_whose_deletion_got_no_answer_is_deleted_again_at_once_so_that_its_node_may_go(
+    hands: PoolActuator, cloud: SimulatedCloud, node: str
+) -> None:
+    cloud.faults.lose_answer("delete")
+    assert await hands.perform(POOL, gone(node)) == PoolActionDone(gone(node))
+    assert cloud.machine_ids() == []
+
+
+@pytest.mark.parametrize(
+    ("ready", "tainted", "goes"),
+    [
+        pytest.param("Unknown", True, True, id="silent"),
+        pytest.param("True", True, False, id="ready-again"),
+        pytest.param("Unknown", False, False, id="spared-meanwhile"),
+    ],
+)
+async def test_a_node_whose_instance_is_gone_is_deleted_alone_if_it_still_looks_so(
+    world: World, hands: PoolActuator, cloud: SimulatedCloud, node: str, ready: str, tainted: bool, goes: bool
+) -> None:
+    cloud.faults.fail("delete", OutcomeUnknown("no answer"), times=9)
+    condition = {"type": "Ready", "status": ready, "reason": "Test", "message": "", "lastTransitionTime": None}
+    status = MergePatch({"status": {"conditions": [condition]}})
+    await world.api.patch(NODES, node, status, subresource="status")
+    if not tainted:
+        await hands.perform(POOL, Untaint(node=node, why=""))
+    alone = TerminateInstance(node=node, instance="", why="", gone=True)
+    outcome = await hands.perform(POOL, alone)
+    if goes:
+        assert outcome == PoolActionDone(alone)
+        with pytest.raises(NotFound):
+            await world.api.get(NODES, node)
+        again = await hands.perform(POOL, alone)
+        assert isinstance(again, PoolActionFailed), (
+            "a watch that lags makes no new deletion of it, and no next plan at once"
+        )
+        assert again.setback is PoolFailure.NODE_CHANGED
+    else:
+        assert isinstance(outcome, PoolActionFailed)
+        assert outcome.setback is PoolFailure.NODE_CHANGED
+        await world.api.get(NODES, node)
+
+
+async def test_a_node_whose_instance_is_gone_and_that_a_finalizer_keeps_is_not_deleted_again_and_again(
+    world: World, hands: PoolActuator, node: str
+) -> None:
+    silent = {"type": "Ready", "status": "Unknown", "reason": "Test", "message": "", "lastTransitionTime": None}
+    await world.api.patch(NODES, node, MergePatch({"status": {"conditions": [silent]}}), subresource="status")
+    await world.api.patch(NODES, node, MergePatch({"metadata": {"finalizers": ["example.com/keeps"]}}))
+    await world.api.delete(NODES, node)
+    outcome = await hands.perform(POOL, TerminateInstance(node=node, instance="", why="", gone=True))
+    assert isinstance(outcome, PoolActionFailed)
+    assert outcome.setback is PoolFailure.NODE_CHANGED
+    await world.api.patch(NODES, node, MergePatch({"metadata": {"finalizers": None}}))
 
 
 async def test_a_node_that_is_gone_is_no_error(hands: PoolActuator) -> None:

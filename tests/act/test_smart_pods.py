@@ -1,5 +1,6 @@
 """Intents of the Karpenter system on both API servers: each may be performed twice, and none hits another object."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from ullage.act.smart_pods import SmartPodActuator
 from ullage.clock import WallClock
 from ullage.errors import NotFound
 from ullage.kube.client.api import DELETE_NOW, Binding, KubeApi, MergePatch
-from ullage.kube.client.resources import LEASES, NODES, PODS
+from ullage.kube.client.resources import LEASES, NAMESPACES, NODES, PODS
 from ullage.kube.read import read_pod
 from ullage.kube.read.karpenter import read_handover_node, read_smart_pod
 from ullage.kube.write.conditions import found
@@ -89,6 +90,17 @@ async def test_a_name_that_is_taken_by_another_pod_is_told(api: KubeApi, ns: str
 async def test_a_smart_pod_the_server_refuses_is_told(ns: str, actuator: SmartPodActuator) -> None:
     create = replace(creation(ns), labels=(("no label", "x y"),))
     assert isinstance(await actuator.perform(create), IntentRejected)
+
+
+async def test_a_namespace_that_was_deleted_is_made_again(api: KubeApi, ns: str, actuator: SmartPodActuator) -> None:
+    gone = f"{ns}-gone"
+    create = creation(gone)
+    assert isinstance(await actuator.perform(create), IntentStale)
+    made = await api.get(NAMESPACES, gone)
+    assert made.metadata.labels["tensor-fusion.ai/component"] == "smart-scheduler", "`ullage uninstall` knows it"
+    await asyncio.sleep(0.5)  # kube-controller-manager gives it a service account
+    again = await actuator.perform(create)
+    assert isinstance(again, IntentDone), again
 
 
 async def test_state_stands_on_the_pod(api: KubeApi, ns: str, actuator: SmartPodActuator) -> None:

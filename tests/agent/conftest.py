@@ -10,7 +10,8 @@ import pytest
 from tests.agent.driver import Driver, NoCompiler, compiled
 from ullage.agent.nvml.reader import NvmlReader
 
-OpenReader = Callable[[], Awaitable[NvmlReader]]
+OpenReader = Callable[..., Awaitable[NvmlReader]]
+"""Opens one, with so many seconds for a call."""
 
 
 @pytest.fixture(scope="session")
@@ -42,8 +43,8 @@ async def open_reader(driver: Driver) -> AsyncIterator[OpenReader]:
     """Readers that are closed again, after nothing hangs any more."""
     opened: list[NvmlReader] = []
 
-    async def open_one() -> NvmlReader:
-        opened.append(await NvmlReader.open(limit=0.5))
+    async def open_one(limit: float = 30.0) -> NvmlReader:
+        opened.append(await NvmlReader.open(limit=limit))
         return opened[-1]
 
     yield open_one

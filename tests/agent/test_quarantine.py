@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.agent.node import NODE, Stage, play
-from tests.control.lease_gc import Scene
+from tests.control.leases.lease_gc import Scene
 from ullage.decide.leases.release import ReleaseReason
 from ullage.kube.client.api import DELETE_NOW
 from ullage.kube.client.resources import LEASES, PODS

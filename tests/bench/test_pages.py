@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench import idle_table
 from bench.pages import ROOT, SENTENCES, Sentence, Value, pages
 from ullage.cli.main import run
 from ullage.sim.chaos.story import FaultKind
@@ -24,6 +25,15 @@ def test_a_sentence_is_found_by_its_text_and_mended() -> None:
     assert one.mend("It takes 3 nodes of 1,5.") == "It takes 4000 nodes of 4000."
     with pytest.raises(LookupError, match="0 times"):
         one.mend("It takes nodes.")
+
+
+def test_the_table_of_idle_processes_is_made_of_the_results() -> None:
+    page = (
+        f"Before.\n\n{idle_table.HEAD}| scheduler | 99 % | 1 MiB | 0 | 0 |\n| gone | 1 % | 1 MiB | 0 | 0 |\n\nAfter.\n"
+    )
+    assert idle_table.mend(page) == f"Before.\n\n{idle_table.idle_table()}\nAfter.\n"
+    with pytest.raises(LookupError, match="0 times"):
+        idle_table.mend("No table.")
 
 
 @pytest.mark.story

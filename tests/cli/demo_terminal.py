@@ -1,4 +1,4 @@
-"""`ullage demo` on a terminal of its own, with keys to press."""
+"""`ullage demo`, or another verb, on a terminal of its own, with keys to press."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ import signal
 import struct
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from time import monotonic
 
@@ -72,11 +72,18 @@ class DemoTerminal:
                 return
 
 
-@contextmanager
 def demo_on_terminal(
     folder: Path, *arguments: str, columns: int = 140, lines: int = 42, **environment: str
-) -> Iterator[DemoTerminal]:
+) -> AbstractContextManager[DemoTerminal]:
     """Its temporary files go to `folder`."""
+    return on_terminal(folder, "demo", "--no-browser", *arguments, columns=columns, lines=lines, **environment)
+
+
+@contextmanager
+def on_terminal(
+    folder: Path, *arguments: str, columns: int = 140, lines: int = 42, **environment: str
+) -> Iterator[DemoTerminal]:
+    """`ullage` with these arguments, and its temporary files in `folder`."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     left_out = ("DISPLAY", "WAYLAND_DISPLAY", "COLUMNS", "LINES", "NO_COLOR")
@@ -86,7 +93,7 @@ def demo_on_terminal(
     if pid == 0:
         os.close(master)
         _become_session(slave)
-        os.execve(ULLAGE, [ULLAGE, "demo", "--no-browser", *arguments], around)
+        os.execve(ULLAGE, [ULLAGE, *arguments], around)
     os.close(slave)
     terminal = DemoTerminal(pid, master)
     try:

@@ -64,7 +64,7 @@ def test_without_colours_holders_have_letters(tmp_path: Path) -> None:
     with demo_on_terminal(tmp_path, NO_COLOR="1") as demo:
         # Whose letter is which depends on the moment that the screen shows.
         letter = demo.wait_for(r"\b([A-Z]) fine-tune")[1]
-        demo.wait_for(rf"\[[A-Z□✗]*{letter}[A-Z□✗]*\] \[[A-Z□✗]{{4}}\]")
+        demo.wait_for(rf"\[[A-Z□✗]{{0,3}}{letter}[A-Z□✗]{{0,3}}\]")  # an NVLink island that it has a part of
         assert demo.ended_by(signal.SIGTERM) == 0
     assert b"\x1b[3" not in demo.seen, "no colour"
 

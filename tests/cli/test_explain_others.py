@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from tests.cli.test_plan_scale import provisioner
-from tests.decide.explain.situations import PDB, gang, h100, held, spec_of, unready, wants
-from tests.decide.scenes import NOON, claim, leased, node, pod, quota
+from tests.decide.explain.situations import ALL, PDB, gang, h100, held, spec_of, unready, wants
+from tests.decide.scenes import NOON, claim, leased, node, pod, pod_group, quota
 from ullage.cli.main import run
 
 POOL = "gpu.scheduling/provisioner"
@@ -153,3 +153,91 @@ def test_the_advice_of_a_gang_is_proved_for_the_whole_gang(tmp_path: Path, capsy
         True,
         "free GPU 0,1,2,3,4,5,6,7 on b by ending others/on-b-0",
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "waiting", "advice", "patched", "proof"),
+    [
+        (
+            {"paused": True},
+            [],
+            "let NodeProvisioner pool act: set spec.paused to false",
+            {"paused": False},
+            "it does nothing then: all are wanted",
+        ),
+        (
+            {"paused": True},
+            wants(8),
+            "resume NodeProvisioner pool: it is paused",
+            {"paused": False},
+            "it goes to pool-new-001",
+        ),
+        (
+            {"recommendOnly": True},
+            wants(8),
+            "let NodeProvisioner pool act: set spec.recommendOnly to false",
+            {"recommendOnly": False},
+            "its next step is ScaleUp: scale up by 1: 1 pending pod fits no existing or upcoming node",
+        ),
+    ],
+    ids=["paused", "paused-and-a-pod-waits", "only-recommends"],
+)
+def test_a_pool_that_does_not_act_is_told_how_it_would(
+    fields: dict[str, Any],
+    waiting: list[Any],
+    advice: str,
+    patched: dict[str, bool],
+    proof: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = explained(tmp_path, capsys, "nodeprovisioner/pool", leased("x", 1), provisioner(**fields), *waiting)
+    one = found["remedies"][0]
+    assert (found["helps"][0], one["advice"], one["works"]) == (advice, advice, True)
+    assert one["proof"] == f"tried on a copy: {proof}"
+    body = json.dumps({"spec": patched}, separators=(",", ":"))
+    assert one["commands"] == [f"kubectl patch nodeprovisioner pool --type merge -p '{body}'"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "works", "proof"),
+    [
+        ([h100("h"), claim("c", devices={"model": "H100"})], True, "such a pod goes to h"),
+        (
+            [h100("h"), claim("c", devices={"model": "B200"})],
+            False,
+            "such a pod would wait: no node has GPUs of the model that it asks for (GpuModelMismatch)",
+        ),
+        (
+            [h100("h"), held("h"), claim("c", 2)],
+            False,
+            "such a pod would wait: too few suitable GPUs are free (TooFewGpus)",
+        ),
+    ],
+    ids=["fits", "never-fits", "waits"],
+)
+def test_a_claim_that_nobody_names_says_whether_a_pod_would_get_its_gpus(
+    objects: list[Any], works: bool, proof: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (one,) = explained(tmp_path, capsys, "claim/team/c", *objects)["remedies"]
+    assert one["advice"] == "name it in a pod: annotation gpu.scheduling/claim: c"
+    assert one["commands"][0].startswith("kubectl -n team run c-1 --image=")
+    assert one["works"] is works
+    assert one["proof"].startswith(f"tried on a copy: {proof}")
+
+
+@pytest.mark.parametrize(
+    ("room", "works", "proof"),
+    [([h100("b")], True, "they go to b"), ([], False, "they would wait: ")],
+    ids=["room", "no-room"],
+)
+def test_a_gang_that_lost_members_says_whether_new_ones_would_get_a_place(
+    room: list[Any], works: bool, proof: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = [claim("p", 8, gangRef="g", devices={"model": "H100"}), pod("p", claim="p", on="a", held=ALL)]
+    found = explained(tmp_path, capsys, "gang/team/g", h100("a"), *room, first, pod_group("g", 2))
+    (one,) = found["remedies"]
+    assert found["helps"] == [one["advice"]]
+    assert one["advice"] == "create the member of gang team/g that is missing: it needs 2, and 1 is there"
+    assert one["works"] is works
+    assert one["proof"].startswith(f"tried on a copy: {proof}")

@@ -87,6 +87,24 @@ def test_a_vm_is_explained_with_its_node(cluster: str, capsys: pytest.CaptureFix
     ]
 
 
+def test_room_that_a_permit_holds_after_autoscaling_was_switched_off_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    approved = {
+        "gpu.scheduling/vm-approved": '{"cpu":"10","memory":"40Gi"}',
+        "gpu.scheduling/vm-requested": '{"cpu":"10","memory":"40Gi"}',
+    }
+    objects = [
+        {"apiVersion": "v1", "kind": "Node", **a_node("node-a", allocatable={"cpu": "16", "memory": "64Gi"})},
+        with_meta(a_machine("db", 8), labels={}),
+        a_guest("db", "node-a", **approved),
+    ]
+    path = tmp_path / "cluster.yaml"
+    path.write_text(yaml.safe_dump_all(objects))
+    text = said(capsys, "explain", "vm/default/db", "-f", str(path))
+    assert "reserved 10 CPU and 40Gi of memory; autoscaling is off, and its agent's last permit still counts" in text
+
+
 def a_pressed_cluster(folder: Path, **other: Any) -> str:
     """VMs a and b use 6 cores each on node-a, whose watermark is at 7; node-b is empty. a was migrated 600 s ago."""
     offered = {"cpu": "16", "memory": "64Gi", "pods": "110"}

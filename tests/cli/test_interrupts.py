@@ -37,6 +37,7 @@ main()
 """Program that is interrupted when a function is called for the first time."""
 
 SIMULATE = ("simulate", "--workload", "synthetic", "--first", "5", "--fleet", "2*8xH100", "--jobs", "1", "-q")
+IN_PROCESSES = (*SIMULATE[:-2], "2", "-q", "--seeds", "8")
 AT_WORK = {
     "plan-reads-files": ("manifests/manifests.py:read_manifests", ("plan", "schedule", *CLUSTER)),
     "plan-schedule": ("explain/planning.py:_decide", ("plan", "schedule", *CLUSTER)),
@@ -45,11 +46,13 @@ AT_WORK = {
     "explain-prove": ("explain/proof.py:prove", ("explain", "pod/team/eight", "--prove", *CLUSTER)),
     "simulate": ("scheduling/core.py:apply", SIMULATE),
     "simulate-writes": ("cli/output_file.py:_swap", (*SIMULATE, "--report", "report.html")),
+    "simulate-starts-processes": ("futures/process.py:submit", IN_PROCESSES),
+    "simulate-in-processes": ("cli/progress.py:done", IN_PROCESSES),
     "chaos": ("chaos/run.py:play", ("chaos", "--seeds", "3", "--output", ".")),
     "demo-starts": ("cli/demo_show.py:show", ("demo", "--no-browser")),
 }
 """Function in which Ctrl-C comes, and the command line, for verbs that need no cluster."""
-DEFAULT_RUN = ("plan-schedule",)
+DEFAULT_RUN = ("plan-schedule", "simulate-in-processes")
 
 WEBHOOK = ("--url", "https://127.0.0.1:9443")
 AT_A_SILENT_SERVER = {

@@ -76,7 +76,7 @@ def test_what_people_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "PDB        EVICTIONS LEFT",
         "team/web   0",
         "",
-        "2 of 4 nodes can go together, 1 pods would move",
+        "2 of 4 nodes can go together, 1 pod would move",
     ]
 
 

@@ -110,6 +110,19 @@ def test_how_long_pods_run_can_be_said(state: str, capsys: pytest.CaptureFixture
     assert scores["pods"]["finished"] == 3, "long, of which nobody knew how long"
 
 
+def test_what_is_on_a_node_that_is_not_there_is_left_out_and_named(
+    state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = json.loads(Path(state).read_text())
+    whole["objects"] = [one for one in whole["objects"] if one["metadata"]["name"] != "node-0001"]
+    path = tmp_path / "lost.json"
+    path.write_text(json.dumps(whole))
+    assert run(["replay", str(path), "--duration", "1h", "-q"]) == 0, "no promise is broken"
+    [said] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
+    assert said.endswith(": left out: their nodes are not in the file")
+    assert "gpu-node-0001-0" in said
+
+
 def test_more_may_arrive(state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "more.csv").write_text("name,arrival,duration,gpus\nnew,60,60,1\n")
     arguments = ("--duration", "1h", "--workload", str(tmp_path / "more.csv"))

@@ -24,7 +24,7 @@ from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.stepper import finish
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Milli
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.audit import drifted, everything
 
@@ -58,7 +58,7 @@ def room(assigner: PodAssigner, _: list[Pod]) -> object:
 
 
 def drain(assigner: PodAssigner, _: list[Pod]) -> object:
-    return plan_drain(assigner, DrainInputs(), DrainPolicy(used_milli=1000), FRESH, UNLIMITED, now=NOW)
+    return plan_drain(assigner, DrainInputs(), DrainPolicy(used_milli=Milli(1000)), FRESH, UNLIMITED, now=NOW)
 
 
 QUESTIONS: dict[str, Question] = {

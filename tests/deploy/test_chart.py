@@ -76,6 +76,28 @@ def test_helm_and_install_make_the_same(values: dict[str, Any], options: Install
         assert theirs[name] == body, name
 
 
+def test_network_policies_let_nobody_but_those_named_reach_the_webhook() -> None:
+    api_servers: list[JsonObject] = [{"ipBlock": {"cidr": "192.0.2.1/32"}}]
+    monitoring: list[JsonObject] = [{"namespaceSelector": {}}]
+    policy = {"enabled": True, "webhookFrom": api_servers, "metricsFrom": monitoring}
+    made = template({"networkPolicy": policy, "dashboard": {"enabled": True}})
+    of_kind = {kind: {one["metadata"]["name"]: one["spec"] for one in made if one["kind"] == kind} for kind in KINDS}
+    policies, workloads = of_kind["NetworkPolicy"], of_kind["Deployment"] | of_kind["DaemonSet"]
+    assert policies.keys() == workloads.keys()
+    let_in: dict[tuple[str, str], Any] = {}
+    for name, spec in policies.items():
+        labels = workloads[name]["template"]["metadata"]["labels"]
+        assert spec["podSelector"]["matchLabels"].items() <= labels.items()
+        assert spec["policyTypes"] == ["Ingress"]
+        let_in |= {(port["port"], name): one.get("from") for one in spec["ingress"] for port in one["ports"]}
+    assert let_in["https", "ullage-webhook"] == api_servers
+    assert all(peers == monitoring for (port, _), peers in let_in.items() if port == "probes")
+    assert {name for (port, name) in let_in if port == "https"} == {"ullage-webhook"}
+
+
+KINDS = ("NetworkPolicy", "Deployment", "DaemonSet")
+
+
 def test_another_namespace_is_named_everywhere() -> None:
     ours = by_name(manifests(replace(DEFAULT, namespace="gpus")))
     theirs = by_name(template(namespace="gpus"))

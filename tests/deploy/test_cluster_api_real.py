@@ -2,8 +2,14 @@
 
 import pytest
 
-from tests.cloud.clusterapi_world import DEPLOYMENTS, MACHINES, Controllers, a_deployment, install_cluster_api
-from tests.cloud.test_clusterapi import ClusterApiBench
+from tests.cloud.clusterapi.clusterapi_world import (
+    DEPLOYMENTS,
+    MACHINES,
+    Controllers,
+    a_deployment,
+    install_cluster_api,
+)
+from tests.cloud.clusterapi.test_clusterapi import ClusterApiBench
 from tests.deploy.cluster import NAMESPACE, kubectl, ullage
 from tests.deploy.permissions import declared, denied, used
 from ullage.clock import WallClock

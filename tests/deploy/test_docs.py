@@ -9,41 +9,69 @@ import yaml
 
 from bench.monitoring_pictures import ALERTS_PICTURE, DASHBOARD, fingerprint
 from tests.deploy.cluster import kubectl, ullage
+from tests.deploy.newcomer import ON_KIND, commands
 from ullage.agent import conditions
+from ullage.decide.explain.pod import ExplainedState
 from ullage.decide.preemption.preempt import NoPreemptionReason
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
+from ullage.decide.vms.migration import NotMigrated
 from ullage.deploy.findings import FindingCode
+from ullage.deploy.foreign_names import FOREIGN_NAMES
 from ullage.deploy.monitoring import ALERTS
 from ullage.deploy.names import CONDITIONS, NAMES
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.crds.catalog import VM_KINDS
 from ullage.kube.write import gpu, provisioner
+from ullage.model import karpenter
 from ullage.model.admission import DenialReason
 from ullage.model.claim_status import ClaimReason
 from ullage.model.draining import UnremovableReason
 from ullage.model.karpenter_failure import FailureReason
-from ullage.model.outcomes import BindFailure, RemovalFailure
+from ullage.model.outcomes import (
+    BindFailure,
+    ClaimCreateFailure,
+    EvictionFailure,
+    MarkFailure,
+    PoolFailure,
+    RemovalFailure,
+    StatusWriteFailure,
+)
 from ullage.model.provisioner import CloudFailure
+from ullage.model.refusal import PodScheduledReason
 from ullage.model.verdict import Reason
 from ullage.model.vm import VmRefusal
+from ullage.observe.events import KINDS
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, GoProgram
 from ullage.testing.controlplane.fixtures import StartControlPlane
+from ullage.vm_agent.client import AskTrouble
+from ullage.vm_agent.metrics_source import MetricsTrouble
 
 DOCS = Path(__file__).parents[2] / "docs"
 LISTS: list[tuple[str, type[StrEnum]]] = [
     ("`ullage check`", FindingCode),
     ("A pod does not fit on a node", Reason),
+    ("What `ullage explain` says of a pod", ExplainedState),
+    ("The condition PodScheduled", PodScheduledReason),
     ("A bind did not happen", BindFailure),
     ("Nobody is preempted", NoPreemptionReason),
+    ("A pod to preempt was not evicted", EvictionFailure),
+    ("A claim or a status was not written", ClaimCreateFailure),
+    ("A claim or a status was not written", StatusWriteFailure),
+    ("A claim or a status was not written", MarkFailure),
     ("The phase of a claim", ClaimReason),
     ("The webhook refuses a write", DenialReason),
     ("A pool buys nothing", ScaleUpBlocked),
     ("A pool buys nothing", CloudFailure),
     ("A node stays", UnremovableReason),
     ("A removal was given up", RemovalFailure),
+    ("A removal was given up", PoolFailure),
     ("Karpenter bought no node", FailureReason),
     ("VMs", VmRefusal),
+    ("A VM is not migrated", NotMigrated),
+    ("A vm-agent gets no permit or no metrics", AskTrouble),
+    ("A vm-agent gets no permit or no metrics", MetricsTrouble),
 ]
+WARNINGS = "Events of type Warning"
 
 
 def entries(section: str) -> dict[str, list[str]]:
@@ -60,6 +88,10 @@ def test_every_reason_has_cause_and_cure(section: str, reasons: type[StrEnum]) -
     missing = [one.value for one in reasons if one.value not in told and one.value != Reason.FITS.value]
     assert not missing
     assert all(len(cells) == 2 and all(cells) for cells in told.values())
+
+
+def test_every_warning_has_cause_and_cure() -> None:
+    assert set(entries(WARNINGS)) == {one.value for one, style in KINDS.items() if style.warning}
 
 
 def test_no_entry_is_about_a_reason_that_is_gone() -> None:
@@ -80,16 +112,10 @@ def test_links_of_the_new_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def commands(page: str, section: str) -> list[str]:
-    """Commands of the first block of a section, without comments."""
-    block = re.findall(r"```console\n(.*?)```", page.split(section, 1)[1], re.S)[0]
-    return [re.sub(r"\s+#.*", "", line.removeprefix("$ ")) for line in block.splitlines()]
-
-
 def test_a_newcomer_needs_five_commands_and_both_pages_say_the_same() -> None:
-    readme = commands((DOCS.parent / "README.md").read_text(), "## Install it")
-    assert readme == commands((DOCS / "install.md").read_text(), "# Install")
-    assert len(readme) == 5
+    readme = commands(DOCS.parent / "README.md", "## Install it")
+    assert readme == commands(DOCS / "install.md", "# Install")
+    assert len(readme) == len(commands(DOCS / "install.md", "# Install", ON_KIND)) == 5
     files = [DOCS.parent / word for line in readme for word in line.split() if word.endswith(".yaml")]
     assert all(one.exists() for one in files), files
 
@@ -99,6 +125,19 @@ def test_pages_of_the_site_exist() -> None:
     named = set(re.findall(r"[\w/.-]+\.md", text))
     assert not [page for page in sorted(named) if not (DOCS / page).exists()]
     assert len(named) > 25
+
+
+def test_files_of_the_source_that_pages_name_exist() -> None:
+    root = DOCS.parent
+    known = {one.name for one in (root / "ullage").iterdir() if one.is_dir()} - {"deploy"}
+    named = {
+        (page.name, name)
+        for page in [*DOCS.glob("*.md"), root / "README.md", root / "CONTRIBUTING.md"]
+        for name in re.findall(r"`(?:ullage/)?([a-z_]+/[a-z_/]*(?:\.py)?)`", page.read_text())
+        if name.partition("/")[0] in known
+    }
+    assert len(named) > 50
+    assert not [one for one in sorted(named) if not (root / "ullage" / one[1]).exists()]
 
 
 def test_every_task_has_a_page_that_shows_its_yaml() -> None:
@@ -117,6 +156,20 @@ def test_every_key_in_the_source_is_in_the_reference() -> None:
         if path.name != "names.py" and "sim" not in path.parts and "testing" not in path.parts:
             written |= set(re.findall(r'"(gpu\.scheduling/[a-z][a-z-]*)"', path.read_text()))
     assert written - {"gpu.scheduling/v1", "gpu.scheduling/v"} == {one.key for one in NAMES}
+
+
+def test_every_key_of_other_projects_in_the_source_is_in_the_reference() -> None:
+    words = (
+        r"cluster-autoscaler\.kubernetes\.io|karpenter\.sh|autoscaling\.neon\.tech|cluster\.x-k8s\.io|kwok\.x-k8s\.io"
+    )
+    written = {
+        text for text in vars(karpenter).values() if isinstance(text, str) and text.startswith("tensor-fusion.ai/")
+    }
+    for path in (DOCS.parent / "ullage").rglob("*.py"):
+        if path.name != "foreign_names.py" and "sim" not in path.parts and "testing" not in path.parts:
+            written |= set(re.findall(rf'"((?:{words})/[a-z][a-z-]+)"', path.read_text()))
+    others = {"vm.neon.tech/name", "nvidia.com/gpu.present", "nvidia.com/gpu"}
+    assert written == {one.key for one in FOREIGN_NAMES} - others
 
 
 def test_every_condition_in_the_source_is_in_the_reference() -> None:

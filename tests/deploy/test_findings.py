@@ -72,6 +72,14 @@ def test_findings(given: dict[str, object], codes: list[FindingCode]) -> None:
     assert all(one.says.endswith(".") and one.next_step.endswith(".") for one in found)
 
 
+def test_a_node_without_the_label_that_agents_go_by_is_told_how_to_get_it() -> None:
+    nodes = [NODE, GpuNodeFacts(name="n2", labelled=False), GpuNodeFacts(name="n3")]
+    (found,) = findings(facts(gpu_nodes=nodes))
+    assert found.says.startswith("No agent reports n2, n3:")
+    assert "`kubectl label node n2 nvidia.com/gpu.present=true`" in found.next_step
+    assert "GPUs of n2, and" in found.next_step
+
+
 def test_problems_come_first_and_long_lists_are_cut() -> None:
     nodes = [GpuNodeFacts(name=f"n{number}") for number in range(9)]
     found = findings(facts(gpu_nodes=nodes, policy_exists=False))

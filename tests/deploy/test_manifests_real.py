@@ -5,6 +5,7 @@ import yaml
 
 from tests.deploy.chart import template
 from tests.deploy.cluster import CommandFailed, kubectl, ullage
+from tests.deploy.operator_kinds import OPERATOR_KINDS
 from ullage.deploy.component import Component, Feature
 from ullage.deploy.components import COMPONENTS
 from ullage.kube.client.resource import JsonObject
@@ -17,22 +18,26 @@ ALL = [part for name in Component for part in ("--only", name.value)]
 FEATURES = [part for one in Feature for part in ("--feature", one.value)]
 STRICT = ("apply", "--server-side", "--validate=strict", "-f", "-")
 EVERYTHING = {
-    "dashboard": {"enabled": True},
-    "features": {"karpenter": True, "clusterApi": True, "kwok": True},
+    "dashboard": {"enabled": True, "historyClaim": "past"},
+    "vmAgent": {"enabled": True},
+    "features": {"karpenter": True, "clusterApi": True, "kwok": True, "vms": True},
     "networkPolicy": {"enabled": True},
     "settings": "draining: {scanInterval: 5s}\n",
     "definitions": {"podGroup": True},
-    "monitoring": {"grafana": {"enabled": True}},
+    "monitoring": {part: {"enabled": True} for part in ("serviceMonitor", "alerts", "grafana")},
 }
 
 
 @pytest.fixture
 def plane(start_control_plane: StartControlPlane) -> ControlPlane:
-    return start_control_plane(ControlPlaneSpec())
+    plane = start_control_plane(ControlPlaneSpec())
+    kubectl(plane, *STRICT, stdin=OPERATOR_KINDS)
+    kubectl(plane, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    return plane
 
 
 def test_what_install_prints_is_taken_as_it_is(plane: ControlPlane) -> None:
-    text = ullage(plane, "install", *ALL, *FEATURES, "--network-policies", "--pod-group")
+    text = ullage(plane, "install", *ALL, *FEATURES, "--network-policies", "--pod-group", "--monitoring")
     made = kubectl(plane, *STRICT, stdin=text)
     assert len(made.splitlines()) == len([one for one in yaml.safe_load_all(text) if one])
     assert "unchanged" not in made

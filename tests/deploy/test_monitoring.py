@@ -1,11 +1,17 @@
 """Alerts and graphs name only metrics that exist, with labels they have."""
 
+import importlib
+import pkgutil
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
+from tests.promtool import promtool
+from ullage import observe
 from ullage.deploy.monitoring import ALERTS, PANELS, grafana_dashboard
 from ullage.observe.admission_metrics import AdmissionMetrics
 from ullage.observe.agent_metrics import AgentMetrics
@@ -66,9 +72,29 @@ def test_a_query_names_what_exists(query: str, known: dict[str, set[str]]) -> No
     assert used <= labels
 
 
+def test_every_family_of_metrics_is_looked_at(known: dict[str, set[str]]) -> None:
+    """A family that is not in the list would escape the bounds of its labels."""
+    modules = [
+        importlib.import_module(f"{observe.__name__}.{one.name}") for one in pkgutil.iter_modules(observe.__path__)
+    ]
+    found = {value for one in modules for name, value in vars(one).items() if name.endswith("Metrics")}
+    assert found > set(FAMILIES)
+    for family in found:
+        kept = Kept()
+        family(kept)
+        assert kept.labels.keys() <= known.keys(), family.__name__
+
+
 def test_each_alert_says_what_to_look_at() -> None:
     assert all(one.summary and one.look and one.severity in ("info", "warning", "critical") for one in ALERTS)
     assert len({one.name for one in ALERTS}) == len(ALERTS)
+
+
+def test_prometheus_takes_the_rules() -> None:
+    rules = Path(__file__).parents[2] / "deploy" / "helm" / "ullage" / "files" / "alerts.yaml"
+    done = subprocess.run((promtool(), "check", "rules", str(rules)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(ALERTS)} rules found" in done.stdout
 
 
 def test_graphs_stand_side_by_side() -> None:

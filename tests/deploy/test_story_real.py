@@ -1,8 +1,8 @@
 """The story of an installation, on the real API server with RBAC and an audit log.
 
-Manifests are applied, every component runs as a process with its installed arguments and a token of its own account:
-claim, bind, scale up, drain, a component upgraded in the middle of a gang, uninstall. Nothing was denied, and no role
-has a verb that nobody used.
+Manifests are applied by the newcomer's commands, as docs/install.md has them; every component runs as a process with
+its installed arguments and a token of its own account: claim, bind, scale up, drain, each component upgraded in the
+middle of a gang, uninstall. Nothing was denied, and no role has a verb that nobody used.
 """
 
 import json
@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.deploy.cluster import NAMESPACE, PROGRAM, Component, kubectl, run, ullage
+from tests.deploy.newcomer import words_of
 from tests.deploy.permissions import declared, denied, named, used
 from tests.deploy.permissions import unused as unused_of
 from tests.deploy.seldom import BY_THE_STORY
@@ -38,7 +39,6 @@ NODE = "gpu-1"
 VM_NODE = "vms-1"
 FEATURES = (Feature.KWOK, Feature.VMS)
 DRAINING = {"unremovableRecheckTimeout": "1s", "nodeDeleteDelayAfterTaint": "1s", "scanInterval": "1s"}
-FIRST_CLAIM = Path(__file__).parents[2] / "docs" / "tasks" / "first-claim.yaml"
 STRICT = ("apply", "--server-side", "--validate=strict", "-f", "-")
 
 
@@ -80,8 +80,8 @@ class Story:
         settings.write_text(yaml.safe_dump(given))
         everything = [part for name in COMPONENTS for part in ("--only", str(name))]
         features = [part for one in FEATURES for part in ("--feature", str(one))]
-        chosen = (*everything, *features, "--settings", str(settings), "--simulate", "8xH100-SXM")
-        said = ullage(self.plane, "install", "--apply", *chosen).splitlines()
+        chosen = (*everything, *features, "--settings", str(settings))
+        said = ullage(self.plane, *words_of("ullage", "install"), *chosen).splitlines()
         assert said[0] == "serves GpuClaim"
         deployed = [spec.name for spec in COMPONENTS.values() if not spec.per_node]
         assert {f"ready Deployment {name}" for name in deployed} <= set(said)
@@ -202,6 +202,7 @@ def test_the_story_of_an_installation(plane: ControlPlane, tmp_path: Path) -> No
         story.start_all()
         _claim_and_bind(story)
         assert check(plane) == (0, {}), "a healthy cluster: nothing is missing or in the way"
+        assert ullage(plane, *words_of("ullage", "check")).splitlines()[-1] == "all is well"
         grow_a_vm(story, story.guest, story.vm_ports, VM_NODE)
         _grow_and_drain(story)
         _upgrade_in_the_middle_of_a_gang(story)
@@ -223,8 +224,8 @@ def _claim_and_bind(story: Story) -> None:
         "spec": {"gpus": 64},
     }
     story.apply(quota)
-    kubectl(story.plane, *STRICT[:-1], str(FIRST_CLAIM))  # the newcomer's last command
-    story.until("the first claim is bound", lambda: story.bound("first"))
+    kubectl(story.plane, *words_of("kubectl", "apply"))
+    story.until("the first claim is bound", lambda: "Bound" in kubectl(story.plane, *words_of("kubectl", "get")))
     assert story.node_of("first") == NODE
     found = story.get("pod", "first", "-n", "default")
     variables = {one["name"] for one in found["spec"]["containers"][0]["env"]}
@@ -245,7 +246,7 @@ def _grow_and_drain(story: Story) -> None:
 
 
 def _upgrade_in_the_middle_of_a_gang(story: Story) -> None:
-    """Half of a gang is there when each component is stopped and started again; then the other half comes."""
+    """Half of a gang is there when each component is stopped and started again, one at a time; then the rest comes."""
     group = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
@@ -255,7 +256,8 @@ def _upgrade_in_the_middle_of_a_gang(story: Story) -> None:
     members = [f"g{number}" for number in range(4)]
     story.apply(group, *(claim(name, 1, gangRef="gang") for name in members))
     story.apply(*(pod(name) for name in members[:2]))
-    for name in ("scheduler", "controller", "webhook", "agent"):
+    assert story.running.keys() == {str(name) for name in COMPONENTS}
+    for name in story.running:
         story.running[name].terminate()
         story.running[name].start()
         assert not any(story.bound(one) for one in members), "a gang comes whole or not at all"
@@ -315,15 +317,6 @@ def _uninstall(story: Story) -> None:
     assert ullage(story.plane, "uninstall", "--yes").splitlines() == [f"deleted {groups}", "uninstalled"]
     assert ullage(story.plane, "uninstall", "--yes").splitlines() == ["uninstalled"], "there is nothing left to do"
     assert len(story.plane.audit()) > before
-
-
-EDITOR = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "RoleBinding",
-    "metadata": {"name": "alice", "namespace": "team-a"},
-    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
-    "subjects": [{"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}],
-}
 
 
 def test_every_declared_component_is_in_the_story() -> None:

@@ -119,3 +119,17 @@ def test_a_new_speed_counts_from_now_on() -> None:
     began = time.monotonic()
     assert run_scaled(story(), speed=1) == 60.0
     assert time.monotonic() - began < 10
+
+
+def test_a_timer_far_away_keeps_nobody_from_waiting() -> None:
+    """More milliseconds than the system can wait for at once: a watch without end, and nothing else to do yet."""
+
+    async def story() -> float:
+        loop = asyncio.get_running_loop()
+        loop.call_later(1e9, lambda: None)
+        came = asyncio.Event()
+        threading.Timer(0.1, loop.call_soon_threadsafe, (came.set,)).start()
+        await came.wait()
+        return now()
+
+    assert 2.0 < run_scaled(story(), speed=30) < 1e6

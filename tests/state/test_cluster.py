@@ -14,15 +14,14 @@ from ullage.model.shape import Shape, interned
 from ullage.model.units import Instant
 from ullage.state.cluster import ClusterState, Fact
 from ullage.state.dump import dump, load
+from ullage.testing.facts import node_fact, pod_fact
 
 
 def a_node(name: str = "a", *, gpus: int = 8) -> Node:
-    return Node(
-        name=name,
+    return node_fact(
+        name,
         uid=f"uid-{name}",
         created=Instant(1.5),
-        ready=True,
-        unschedulable=False,
         labels={"zone": "z"},
         taints=(Taint("k", "v", "NoSchedule"),),
         allocatable={GPU: gpus * 1000},
@@ -30,19 +29,8 @@ def a_node(name: str = "a", *, gpus: int = 8) -> Node:
 
 
 def a_pod(name: str = "p", *, gpus: int = 1, on: str = "", phase: Phase = Phase.RUNNING) -> Pod:
-    return Pod(
-        key=ObjectKey("n", name),
-        uid=f"uid-{name}",
-        created=Instant(0.0),
-        node=on,
-        phase=phase,
-        deleting=False,
-        gated=False,
-        scheduler="gpu-scheduler",
-        priority=0,
-        labels={},
-        shape=interned(Shape(requests=((GPU, gpus * 1000),) if gpus else ())),
-        owner=None,
+    return pod_fact(
+        name, namespace="n", node=on, phase=phase, shape=interned(Shape(requests=((GPU, gpus * 1000),) if gpus else ()))
     )
 
 

@@ -3,13 +3,13 @@
 from ullage.model.device import Device, Inventory
 from ullage.model.dra import AllocatedDevice, ResourceClaim, ResourceSlice
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
-from ullage.model.node import Node
 from ullage.model.resources import GPU
 from ullage.model.units import Bytes, Instant
 from ullage.state.cluster import ClusterState
 from ullage.state.dump import dump, load
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.audit import drifted
+from ullage.testing.facts import node_fact
 
 
 def a_claim(name: str, *devices: str, node: str = "n") -> ResourceClaim:
@@ -28,16 +28,7 @@ SLICE = ResourceSlice(
 
 def snapshot(*facts: ResourceClaim) -> ClusterSnapshot:
     devices = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="H100", memory=Bytes(1 << 30)) for gpu in range(4))
-    node = Node(
-        name="n",
-        uid="n",
-        created=Instant(0.0),
-        ready=True,
-        unschedulable=False,
-        labels={},
-        taints=(),
-        allocatable={GPU: 4000},
-    )
+    node = node_fact("n", allocatable={GPU: 4000})
     found = ClusterSnapshot()
     found.apply(Added(ObjectKey("", "n"), node))
     found.apply(Added(ObjectKey("", "n"), Inventory(node="n", reported_at=Instant(0.0), devices=devices)))

@@ -6,13 +6,12 @@ import pytest
 from ullage.model.device import Device, Inventory, MigInstance
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
 from ullage.model.lease import GpuLease, LeaseHold
-from ullage.model.node import Node
 from ullage.model.pod import Phase, Pod
-from ullage.model.shape import Shape, interned
 from ullage.model.units import Bytes, Instant, Milli
 from ullage.state.cluster import Fact
 from ullage.state.external_leases import NOWHERE
 from ullage.state.snapshot import ClusterSnapshot
+from ullage.testing.facts import node_fact, pod_fact
 
 KEY = ObjectKey("default", "p")
 
@@ -24,16 +23,7 @@ class Scene:
         self.snapshot = ClusterSnapshot()
         self.foreign = self.snapshot.leases
         self.pod = a_pod()
-        node = Node(
-            name="n",
-            uid="uid-n",
-            created=Instant(0.0),
-            ready=True,
-            unschedulable=False,
-            labels={},
-            taints=(),
-            allocatable={},
-        )
+        node = node_fact("n", uid="uid-n")
         gpus = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="m", memory=Bytes(1)) for gpu in range(2))
         self.snapshot.apply(Added(ObjectKey("", "n"), node))
         self.snapshot.apply(Added(ObjectKey("", "n"), Inventory(node="n", reported_at=Instant(0.0), devices=gpus)))
@@ -53,20 +43,7 @@ class Scene:
 
 
 def a_pod() -> Pod:
-    return Pod(
-        key=KEY,
-        uid="uid-p",
-        created=Instant(0.0),
-        node="",
-        phase=Phase.PENDING,
-        deleting=False,
-        gated=False,
-        scheduler="s",
-        priority=0,
-        labels={},
-        shape=interned(Shape()),
-        owner=None,
-    )
+    return pod_fact(KEY.name, namespace=KEY.namespace, uid="uid-p", scheduler="s")
 
 
 def a_lease(gpu: int, *holds: LeaseHold, shared: bool = False) -> GpuLease:

@@ -15,6 +15,7 @@ from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.units import Bytes, Instant, Milli
 from ullage.state.lease_index import LeaseIndex
+from ullage.testing.facts import node_fact
 
 UIDS = ("u1", "u2", "u3")
 NODES = ("node-a", "node-b")
@@ -38,9 +39,7 @@ def a_pod(uid: str, node: str = "", phase: str = "Pending") -> Pod:
 
 
 def a_node(name: str) -> Node:
-    return Node(
-        name=name, uid=name, created=Instant(0.0), ready=True, unschedulable=False, labels={}, taints=(), allocatable={}
-    )
+    return node_fact(name)
 
 
 def an_inventory(node: str, reported_at: float = 0.0) -> Inventory:

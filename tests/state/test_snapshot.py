@@ -25,6 +25,7 @@ from ullage.state.device_columns import NodeKindCode
 from ullage.state.node_columns import MOST_COUNTED
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.audit import drifted, everything, row_facts
+from ullage.testing.facts import node_fact, pod_fact
 
 SEEDS = st.integers(0, 2**32)
 
@@ -160,16 +161,14 @@ def test_what_is_kept_and_then_removed_leaves_no_trace_either(seed: int) -> None
 
 
 def node(name: str = "a", **facts: Any) -> Node:
-    plain: dict[str, Any] = {"ready": True, "unschedulable": False, "labels": {}, "taints": ()}
     offers = {"cpu": 4000, "pods": 10_000, GPU: 4000}
-    return Node(name=name, uid=name, created=Instant(0.0), **{"allocatable": offers, **plain, **facts})
+    return node_fact(name, **{"allocatable": offers, **facts})
 
 
 def pod(name: str = "p", *, on: str = "", phase: Phase = Phase.PENDING, **facts: Any) -> Pod:
-    plain: dict[str, Any] = {"deleting": False, "gated": False, "scheduler": "", "priority": 0, "owner": None}
     shape = interned(Shape(requests=(("cpu", 1000),), host_ports=(HostPort(port=80),)))
-    more = {"labels": {}, "shape": shape, **plain, **facts}
-    return Pod(key=ObjectKey("n", name), uid=name, created=Instant(0.0), node=on, phase=phase, **more)
+    more = {"uid": name, "scheduler": "", "shape": shape, **facts}
+    return pod_fact(name, namespace="n", node=on, phase=phase, **more)
 
 
 def used_cpu(snapshot: ClusterSnapshot, name: str) -> int:

@@ -63,6 +63,18 @@ USE, MOST = size(2, 8), size(10, 40)
             id="without-autoscaling-its-use",
         ),
         pytest.param(
+            a_vm("v", USE, MOST, scaling=False),
+            a_vm_pod("v", "n", size(4, 16), requested=size(4, 16)),
+            VmAccount(reserved=size(4, 16)),
+            id="autoscaling-switched-off-before-the-permit-was-applied",
+        ),
+        pytest.param(
+            a_vm("v", USE, MOST, scaling=False),
+            a_vm_pod("v", "n", size(4, 16)),
+            VmAccount(reserved=USE),
+            id="never-scaled-and-shrunk-by-hand",
+        ),
+        pytest.param(
             a_vm("other", USE),
             a_vm_pod("v", "n"),
             VmAccount(reserved=size(1, 1), known=False),
@@ -109,6 +121,62 @@ def test_after_a_restart_the_maximum_is_assumed_until_the_agent_reports() -> Non
     ledger.report(key("v"))
     assert ledger.ledger("n").reserved == size(4, 16)
     assert ledger.ledger("n").cpu.buffer == 0
+
+
+LOWER = size(3, 12)
+
+
+def test_a_maximum_lowered_below_the_permit_of_an_agent_leaves_the_permit_counted() -> None:
+    ledger = a_ledger(a_vm("v", USE, MOST), a_vm_pod("v", "n", size(4, 16)), n=ROOM)
+    ledger.put_vm(a_vm("v", USE, LOWER))
+    assert ledger.account(key("v")) == VmAccount(reserved=size(4, 16))
+    assert not ledger.unreadable_approvals(), "nobody edited it"
+    ledger.report(key("v"))
+    assert ledger.account(key("v")).reserved == size(4, 16), "the agent spoke, and holds as much as before"
+    ledger.put_pod(a_vm_pod("v", "n", size(3, 12)))
+    ledger.report(key("v"))
+    assert ledger.account(key("v")) == VmAccount(reserved=size(3, 12))
+    ledger.put_pod(a_vm_pod("v", "n", size(4, 16)))
+    assert not ledger.account(key("v")).known, "from here on more than the new maximum is somebody else's"
+
+
+def test_a_lowered_maximum_counts_until_the_agent_speaks_where_the_approval_is_lost() -> None:
+    ledger = a_ledger(a_vm("v", USE, MOST), a_vm_pod("v", "n"), n=ROOM)
+    ledger.put_vm(a_vm("v", USE, LOWER))
+    lost = VmAccount(reserved=MOST, buffer=MOST.above(USE), known=False)
+    assert ledger.account(key("v")) == lost
+    ledger.put_pod(a_vm_pod("v", "n", size(11, 16)))
+    assert ledger.account(key("v")) == lost, "more than it ever might have"
+    ledger.put_vm(a_vm("v", USE, size(12, 48)))
+    ledger.put_vm(a_vm("v", USE, LOWER))
+    assert ledger.account(key("v")) == VmAccount(reserved=size(11, 16))
+
+
+def test_after_a_restart_an_approval_above_the_maximum_counts_if_the_agent_asked_for_as_much() -> None:
+    lowered, pod = a_vm("v", USE, LOWER), a_vm_pod("v", "n", size(4, 16), requested=size(6, 16))
+    kept = VmAccount(reserved=size(4, 16))
+    for facts in ((lowered, pod), (pod, lowered)):
+        assert a_ledger(*facts, n=ROOM).account(key("v")) == kept
+    edited = a_vm_pod("v", "n", size(7, 16), requested=size(6, 16))
+    assert not a_ledger(lowered, edited, n=ROOM).account(key("v")).known
+    target = a_vm_pod("w", "m", size(4, 16), vm="v", incoming=True)
+    both = a_ledger(lowered, target, pod, n=ROOM, m=ROOM)
+    assert both.account(key("w")).reserved == size(4, 16), "the target of a migration has room for the source's permit"
+
+
+def test_while_it_migrates_the_word_of_one_pod_takes_no_permit_from_the_other() -> None:
+    held = a_vm_pod("v", "n", size(4, 16), requested=size(6, 16))
+    target = a_vm_pod("w", "m", size(2, 8), vm="v", incoming=True)
+    ledger = a_ledger(a_vm("v", USE, MOST), held, target, n=ROOM, m=ROOM)
+    ledger.put_vm(a_vm("v", USE, LOWER))
+    ledger.report(key("w"))
+    assert ledger.account(key("v")) == VmAccount(reserved=size(4, 16))
+
+
+def test_a_virtual_machine_of_the_same_name_inherits_no_maximum() -> None:
+    ledger = a_ledger(a_vm("v", USE, MOST), a_vm_pod("v", "n"), n=ROOM)
+    ledger.put_vm(msgspec.structs.replace(a_vm("v", USE, LOWER), uid="another"))
+    assert ledger.account(key("v")).reserved == LOWER
 
 
 def test_an_approval_being_written_counts_at_once_and_lowers_nothing() -> None:

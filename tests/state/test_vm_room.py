@@ -14,7 +14,6 @@ from ullage.model.fact_event import Added, Deleted, ObjectKey, Synced, Updated
 from ullage.model.node import Node
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
-from ullage.model.units import Instant
 from ullage.model.vm import VmAmounts, VmMarks
 from ullage.model.vm_config import (
     DEFAULT_VM_CONFIG,
@@ -27,38 +26,26 @@ from ullage.model.vm_config import (
 )
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.state.vm_room import UNLIMITED
+from ullage.testing.facts import node_fact, pod_fact
 
 DOCUMENT = ObjectKey("ullage-system", "vm-nodes")
 
 
 def a_node(name: str = "n", cpu: int = 16_000, memory: int = 64, **labels: str) -> Node:
-    return Node(
-        name=name,
-        uid=f"node-{name}",
-        created=Instant(0.0),
-        ready=True,
-        unschedulable=False,
-        labels=labels,
-        taints=(),
-        allocatable={"cpu": cpu, "memory": memory * GI * 1000, "pods": 110_000},
+    return node_fact(
+        name, uid=f"node-{name}", labels=labels, allocatable={"cpu": cpu, "memory": memory * GI * 1000, "pods": 110_000}
     )
 
 
 def a_pod(name: str, node: str = "n", amounts: VmAmounts | None = None, marks: VmMarks | None = None) -> Pod:
     asked = amounts or size(1, 1)
-    return Pod(
-        key=key(name),
+    return pod_fact(
+        key(name).name,
+        namespace=key(name).namespace,
         uid=f"pod-{name}",
-        created=Instant(0.0),
         node=node,
         phase=Phase.RUNNING,
-        deleting=False,
-        gated=False,
-        scheduler="gpu-scheduler",
-        priority=0,
-        labels={},
         shape=interned(Shape(requests=(("cpu", asked.cpu), ("memory", asked.memory * 1000)))),
-        owner=None,
         vm=marks,
     )
 

@@ -63,3 +63,30 @@ def test_the_nearest_tests_come_first_then_those_with_the_fewest_imports() -> No
         "ullage.act.bind": frozenset(),
     }
     assert importers("ullage.act.bind", tests, product) == ["tests/one.py", "tests/many.py", "tests/far.py"]
+    slow_last = importers("ullage.act.bind", tests, product, slow={"tests/one.py"})
+    assert slow_last == ["tests/many.py", "tests/one.py", "tests/far.py"]
+
+
+def test_tests_of_the_same_folder_come_before_those_with_fewer_imports() -> None:
+    tests = {
+        "tests/cli/a.py": imports_of("from ullage.act.bind import PodBinder\n"),
+        "tests/act/b.py": imports_of("import os\nfrom ullage.act.bind import PodBinder\n"),
+    }
+    assert importers("ullage.act.bind", tests, {}) == ["tests/act/b.py", "tests/cli/a.py"]
+
+
+def test_a_mutant_keeps_its_name_and_digest_when_other_places_of_the_file_change() -> None:
+    before = {one.name: one.digest for one in mutants_of("f.py", SOURCE)}
+    after = {one.name: one.digest for one in mutants_of("f.py", f"def g(a):\n    return a + 1\n\n\n{SOURCE}")}
+    assert len(before) == len(mutants_of("f.py", SOURCE))
+    assert before.items() <= after.items()
+    assert after.keys() - before.keys() == {"f.py:g:operator-dropped:0"}
+
+
+def test_a_change_of_one_place_changes_only_its_own_mutants_in_the_choice() -> None:
+    others = [one for number in range(20) for one in mutants_of(f"f{number}.py", SOURCE)]
+    more = mutants_of("g.py", "def g(a, b):\n    return a + b\n")
+    before = {one.name for one in chosen(others, 40, 1)}
+    after = {one.name for one in chosen([*others, *more], 40, 1)}
+    assert len(before - after) <= 1
+    assert after - before <= {more[0].name}

@@ -80,8 +80,8 @@ async def endpoint(answer: Answer) -> AsyncIterator[int]:
         await runner.cleanup()
 
 
-async def first_reading(port: int) -> MetricsReading:
-    source = HttpMetricsSource(MetricsEndpoint(port=port, every=0.05, timeout=0.2), random.Random(1))
+async def first_reading(port: int, patience: float = 30.0) -> MetricsReading:
+    source = HttpMetricsSource(MetricsEndpoint(port=port, every=0.05, timeout=patience), random.Random(1))
     try:
         async with aclosing(source.readings(MetricsTarget(ObjectKey("ns", "v"), "127.0.0.1"))) as readings:  # type: ignore[type-var]
             async for reading in readings:
@@ -131,7 +131,7 @@ async def elsewhere(_: web.Request) -> web.Response:
 )
 async def test_endpoints(answer: Answer, trouble: MetricsTrouble | None) -> None:
     async with endpoint(answer) as port:
-        reading = await first_reading(port)
+        reading = await first_reading(port, 0.2 if trouble is MetricsTrouble.TIMEOUT else 30.0)
     assert reading.trouble == trouble, reading.detail
     assert reading.metrics == (GOOD if trouble is None else NO_METRICS)
 

@@ -249,7 +249,7 @@ async def test_a_missing_role_is_named_and_healed_when_it_is_given(control_plane
     informer = Informer(api, interest, handler.deliver, rng=rng, clock=WallClock(), on_trouble=troubles.append)
     task = asyncio.create_task(informer.run())
     try:
-        await until(lambda: len(troubles) >= 2, 10)
+        await until(lambda: len(troubles) >= 2, 60)
         assert isinstance(informer.health.trouble, Forbidden)
         assert 'User "newcomer" cannot list resource "pods"' in str(troubles[0])
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kube-scheduler"}
@@ -257,7 +257,7 @@ async def test_a_missing_role_is_named_and_healed_when_it_is_given(control_plane
         await admin.create(
             ROLE_BINDINGS, {"metadata": {"name": "newcomer-may-watch"}, "roleRef": role, "subjects": [subject]}
         )
-        await asyncio.wait_for(informer.wait_synced(), 10)
+        await asyncio.wait_for(informer.wait_synced(), 60)
         assert informer.health.trouble is None
     finally:
         task.cancel()

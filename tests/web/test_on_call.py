@@ -166,6 +166,7 @@ def crowded() -> Scene:
         pytest.param("gang", ObjectKey("team", "g"), "gang/team/g", "TooFewGpus", id="gang"),
         pytest.param("quota", ObjectKey("team", "full"), "gpuquota/team/full", "HasRoom", id="quota"),
         pytest.param("pool", ObjectKey("", "h100"), "nodeprovisioner/h100", "NoAction", id="pool"),
+        pytest.param("node", ObjectKey("", "n"), "node/n", "InsufficientResources", id="node"),
     ],
 )
 def test_a_click_gets_what_explain_says(kind: str, key: ObjectKey, about: str, verdict: str) -> None:
@@ -176,13 +177,26 @@ def test_a_click_gets_what_explain_says(kind: str, key: ObjectKey, about: str, v
     assert said["commands"]
 
 
+def test_a_pool_that_is_paused_says_how_it_goes_on() -> None:
+    scene = crowded()
+    scene.world.pool("h100", current=1, target=1, coming=0, thresholds={"paused": True})
+    said = answer(scene, "pool", ObjectKey("", "h100"))
+    assert said is not None
+    assert said["verdict"] == "Paused"
+    assert said["helps"], "what was tried"
+    assert said["commands"][0] == 'kubectl patch nodeprovisioner h100 --type merge -p \'{"spec":{"paused":false}}\''
+
+
 @pytest.mark.parametrize("kind", answers.ANSWERED)
 def test_what_is_not_there_gets_no_answer(kind: str) -> None:
-    assert answer(crowded(), kind, ObjectKey("" if kind == "pool" else "team", "nothing")) is None
+    assert answer(crowded(), kind, ObjectKey("" if kind in answers.CLUSTER_WIDE else "team", "nothing")) is None
 
 
 def test_a_pool_is_not_planned_for_a_page_while_thousands_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MOST_PLANNED", 1)
+    said = answer(crowded(), "node", ObjectKey("", "n"))
+    assert said is not None
+    assert (said["verdict"], said["commands"]) == ("NotPlanned", ["ullage explain node/n"])
     said = answer(crowded(), "pool", ObjectKey("", "h100"))
     assert said is not None
     assert (said["verdict"], said["commands"]) == ("NotPlanned", ["ullage explain nodeprovisioner/h100"])

@@ -128,6 +128,16 @@ async def test_claims_pools_gangs_and_quotas_are_permalinks(
         assert "#" not in show.page.url
 
 
+async def test_a_node_says_what_it_takes_and_why_it_stays(chromium: Browser) -> None:
+    async with showing(chromium, busy, link="#node=h100-1") as show:
+        details = show.page.locator("#details")
+        await details.get_by_role("button", name="why does it stay").click()
+        await expect(details).to_contain_text("removal: it ")
+        await expect(details).to_contain_text("kubectl describe node h100-1")
+        await details.get_by_role("button", name="Ask again").click()
+        await expect(details).to_contain_text("removal: it ")
+
+
 async def test_a_pool_s_name_opens_it(chromium: Browser) -> None:
     async with showing(chromium, busy) as show:
         await show.page.get_by_role("button", name="spot", exact=True).click()

@@ -69,7 +69,7 @@ async def test_the_api_server_is_answered_and_nobody_else(tmp_path: Path) -> Non
                         return str(error)
                     return str(stored["spec"]["schedulerName"])
 
-                await eventually(scheduler, until=lambda name: name == "gpu-scheduler", seconds=10)
+                await eventually(scheduler, until=lambda name: name == "gpu-scheduler", seconds=60)
             finally:
                 await alice.close()
             anybody = ssl.create_default_context()

@@ -15,7 +15,7 @@ async def test_everything_is_in_the_way_until_it_is_said_to_be_well() -> None:
     assert not waiting.done()
     assert {name: check() for name, check in readiness.checks.items()} == {"claims": "", "certificate": "not yet"}
     readiness.say("certificate")
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 30)
     readiness.say("certificate", "another one is served")
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(readiness.wait(), 0.01)

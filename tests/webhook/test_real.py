@@ -294,7 +294,7 @@ async def test_pods_without_a_claim_do_not_come_to_leased_gpus(alice: KubeApi, a
             await alice.delete(PODS, "exporter", namespace, how=DELETE_NOW)
         return await alice.create(WHOLE, a_pod("exporter", **greedy["spec"]), namespace)
 
-    exporter = await eventually(let_in, until=lambda pod: "affinity" not in pod["spec"], seconds=10)
+    exporter = await eventually(let_in, until=lambda pod: "affinity" not in pod["spec"], seconds=60)
     assert exporter["spec"]["containers"][0]["env"] == [ALL_GPUS]
 
 

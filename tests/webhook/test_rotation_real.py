@@ -11,16 +11,16 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.certs.test_files import write
 from tests.contract.expect import eventually
 from tests.webhook.programs import Site
-from tests.webhook.test_files import write
 from ullage.certs.rotator import SecretName
 from ullage.certs.serving import ReloadingTlsContext
 from ullage.certs.tls_secret import CertIssuer, read_tls_secret
 from ullage.clock import WallClock
 from ullage.decide.admission.policy import AdmissionPolicy
 from ullage.decide.certs.rotation import CertLifetimes
-from ullage.errors import Unreadable, UserError
+from ullage.errors import ApiError, Unreadable, UserError
 from ullage.kube.admission.webhook_configs import GUARD_NAME, MUTATING_NAME, WebhookEndpoint, bundles
 from ullage.kube.auth.connect import connect
 from ullage.kube.client.api import KubeApi, MergePatch
@@ -250,8 +250,16 @@ async def test_given_files_are_served_and_swapped(site: Site, api: KubeApi, tmp_
         await api.create(PODS, pod, "default", dry_run=True)
         write(tmp_path, second)
         await eventually(lambda: trusted(api), until=lambda now: now == {b64encode(second.trusted).decode()})
-        await asyncio.sleep(1.0)  # until the server has loaded it, and the API server has heard of it
-        await api.create(PODS, pod, "default", dry_run=True)
+        # The server has to load it, and the API server to hear of it: their order is nobody's promise.
+        await eventually(lambda: _let_in(api, pod), until=bool, seconds=60)
     assert [one["metadata"]["name"] for one in (await api.list(SECRETS, "ullage-system")).items].count(
         "never-made"
     ) == 0
+
+
+async def _let_in(api: KubeApi, pod: JsonObject) -> bool:
+    try:
+        await api.create(PODS, pod, "default", dry_run=True)
+    except ApiError:
+        return False
+    return True

@@ -50,14 +50,19 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
 
 async def test_slow_large_bodies_do_not_hold_up_small_ones() -> None:
-    async with a_server(RequestLimits(large=20_000, large_at_once=1)) as stage:
-        slow = [
-            asyncio.ensure_future(stage.session.post(f"{stage.url}/mutate", data=pieces(50_000, pause=0.2)))
-            for _ in range(3)
-        ]
+    go_on = asyncio.Event()
+
+    async def held_back() -> AsyncIterator[bytes]:
+        yield b"x" * 30_000
+        await go_on.wait()
+        yield b"x" * 20_000
+
+    async with a_server(RequestLimits(body_seconds=60.0, large=20_000, large_at_once=1)) as stage:
+        slow = [asyncio.ensure_future(stage.session.post(f"{stage.url}/mutate", data=held_back())) for _ in range(3)]
         await asyncio.sleep(0.1)
-        async with asyncio.timeout(0.5), stage.session.post(f"{stage.url}/mutate", data=GOOD) as answer:
+        async with asyncio.timeout(30), stage.session.post(f"{stage.url}/mutate", data=GOOD) as answer:
             assert answer.status == 200
+        go_on.set()
         for answered in await asyncio.gather(*slow):
             assert answered.status == 400
             answered.release()

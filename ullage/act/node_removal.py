@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from ullage import errors
+from ullage.act.instance_deletes import InstanceDeleter
 from ullage.act.node_taints import NodeTaints
 from ullage.act.pod_eviction import EvictionPace, PodEvictor
 from ullage.act.vm_moves import VmMovePace, VmMover
@@ -58,10 +59,6 @@ class MachineRef:
     provider: CloudProvider
     instance: str
 
-    async def delete(self) -> None:
-        """Delete the instance. Raises CloudError."""
-        await self.provider.delete([self.instance])
-
 
 def retry_waits() -> Iterator[float]:
     """Seconds to wait after each failed attempt: 1 s, doubling to 30 s."""
@@ -78,6 +75,7 @@ class NodeRemover:
         self.taints = NodeTaints(api)
         self.evictor = PodEvictor(api, clock, pace)
         self.mover = VmMover(api, clock, moves)
+        self._deleter = InstanceDeleter(clock)
         self._api = api
         self._clock = clock
 
@@ -85,6 +83,10 @@ class NodeRemover:
         """Write the draining taint. Returns the Node as it is then, None if it is gone. Raises ApiError."""
         node = await self.taints.begin(plan.node, plan.uid, self._clock.now())
         return None if node is None else read_node(node)
+
+    async def delete_machine(self, machine: MachineRef) -> None:
+        """Delete an instance, in one call with those that other removals delete now. Raises CloudError."""
+        await self._deleter.delete(machine.provider, machine.instance)
 
     async def delete_node(self, node: str, uid: str) -> None:
         """Delete a Node whose instance is gone, retrying until done."""

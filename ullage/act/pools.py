@@ -7,13 +7,15 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from ullage.act.concurrency import each
-from ullage.cloud.api import CloudError, CloudProvider, CreateRequest, PoolRef, RequestRejected
+from ullage.act.instance_deletes import MOST_DELETED, delete_all
+from ullage.cloud.api import CloudError, CloudProvider, CreateRequest, OutcomeUnknown, PoolRef
 from ullage.errors import ApiError, Conflict, NotFound
 from ullage.kube.client.api import Deletion, KubeApi, ListSelector, MergePatch
 from ullage.kube.client.edit import edit
 from ullage.kube.client.resources import NODES, PODS
 from ullage.kube.objects.node import KubeNode, KubeTaint
 from ullage.kube.objects.pod import KubePod
+from ullage.kube.read.cluster import read_node
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.outcomes import (
@@ -31,9 +33,6 @@ _OVER = ("Succeeded", "Failed")
 _KEPT = f"it has the annotation {' or '.join(KEEP_ANNOTATIONS)}"
 _AT_ONCE = 16
 """Concurrent reads and deletes of Nodes."""
-MOST_DELETED = 100
-"""Most instances in one delete call."""
-
 
 Incoming = Callable[[str, Collection[str]], Awaitable[ObjectKey | None]]
 """Pod that holds a GPU of this node and is not bound yet, read afresh. Pods of the given uids are left out."""
@@ -125,10 +124,11 @@ class PoolActuator:
         looked = dict(zip(actions, await each(actions, self._looked_at, at_once=_AT_ONCE), strict=True))
         ready = [action for action, found in looked.items() if isinstance(found, str)]
         outcomes: dict[TerminateInstance, PoolOutcome] = {
-            action: found for action, found in looked.items() if not isinstance(found, str)
+            action: PoolActionDone(action) if isinstance(found, str) else found for action, found in looked.items()
         }
-        for begin in range(0, len(ready), MOST_DELETED):
-            outcomes |= await self._deleted(provisioner, ready[begin : begin + MOST_DELETED])
+        there = [action for action in ready if not action.gone]
+        for begin in range(0, len(there), MOST_DELETED):
+            outcomes |= await self._deleted(provisioner, there[begin : begin + MOST_DELETED])
         gone = [one for one in ready if isinstance(outcomes[one], PoolActionDone) and looked[one]]
 
         async def without_node(action: TerminateInstance) -> None:
@@ -139,12 +139,14 @@ class PoolActuator:
 
     async def _looked_at(self, action: TerminateInstance) -> PoolActionFailed | str:
         """Uid of the Node that may go with its instance, empty if there is no Node; or the failure that keeps it."""
-        if not action.instance:
+        if not (action.instance or action.gone):
             return PoolActionFailed(action, PoolFailure.NO_INSTANCE, "no machine is known for it")
         if not action.node:
             return ""
         try:
             node = await self._read(action.node)
+            if node is None and action.gone:
+                return PoolActionFailed(action, PoolFailure.NODE_CHANGED, "it is gone")
             if node is None:
                 return ""
             return await self._must_stay(node, action) or node.metadata.uid
@@ -154,19 +156,15 @@ class PoolActuator:
     async def _deleted(
         self, provisioner: Provisioner, actions: Sequence[TerminateInstance]
     ) -> dict[TerminateInstance, PoolOutcome]:
-        """Delete all in one call. If rejected, use one call each: one wrong instance must not block the others."""
-        try:
-            await self._provider_of(provisioner.provider).delete([action.instance for action in actions])
-        except RequestRejected as error:
-            if len(actions) == 1:
-                return {actions[0]: _failed(actions[0], error)}
-            found: dict[TerminateInstance, PoolOutcome] = {}
-            for action in actions:
-                found |= await self._deleted(provisioner, [action])
-            return found
-        except CloudError as error:
-            return {action: _failed(action, error) for action in actions}
-        return {action: PoolActionDone(action) for action in actions}
+        """Delete all in one call, or one call each if that is rejected."""
+        provider = self._provider_of(provisioner.provider)
+        errors = await delete_all(provider, [action.instance for action in actions])
+        # Only an instance that is known to be gone takes its Node with it, and later it is in no list any more. Asked
+        # again once: the nodes were looked at before, and a cloud that hangs would hold up the pool.
+        unknown = [instance for instance, error in errors.items() if isinstance(error, OutcomeUnknown)]
+        if unknown:
+            errors |= await delete_all(provider, unknown)
+        return {action: _deletion(action, errors[action.instance]) for action in actions}
 
     async def _without_node(self, action: TerminateInstance, uid: str) -> PoolOutcome:
         try:
@@ -184,6 +182,10 @@ class PoolActuator:
             return PoolActionFailed(action, PoolFailure.PROTECTED, _KEPT)
         if not action.lost and not any(taint.key == DELETION_TAINT for taint in node.spec.taints):
             return PoolActionFailed(action, PoolFailure.NODE_CHANGED, "its taint is gone")
+        if action.gone and read_node(node).ready:
+            return PoolActionFailed(action, PoolFailure.NODE_CHANGED, "it is ready, so it has an instance")
+        if action.gone and node.metadata.deletion_timestamp:
+            return PoolActionFailed(action, PoolFailure.NODE_CHANGED, "it is being deleted, and a finalizer keeps it")
         on_it = ListSelector(fields=f"spec.nodeName={node.metadata.name}")
         here = (await self._api.list(PODS, selection=on_it)).items
         there = next((pod.metadata for pod in here if _matters(pod)), None)
@@ -209,7 +211,9 @@ class PoolActuator:
             return None
 
 
-def _failed(action: TerminateInstance, error: CloudError) -> PoolActionFailed:
+def _deletion(action: TerminateInstance, error: CloudError | None) -> PoolOutcome:
+    if error is None:
+        return PoolActionDone(action)
     return PoolActionFailed(action, PoolFailure.CLOUD_FAILED, error.message, Seconds(error.retry_after))
 
 

@@ -4,6 +4,7 @@ Every write names the object it was decided on by uid, and every intent may be p
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import assert_never
 
 import msgspec
@@ -15,7 +16,7 @@ from ullage.act.pod_status import write_status
 from ullage.clock import Clock, Instant
 from ullage.kube.client.api import Deletion, JsonPatch, KubeApi, MergePatch
 from ullage.kube.client.edit import edit
-from ullage.kube.client.resources import NODE_POOLS, NODES, PODS
+from ullage.kube.client.resources import NAMESPACES, NODE_POOLS, NODES, PODS
 from ullage.kube.objects.meta import Condition
 from ullage.kube.objects.node import KubeNode, KubeTaint
 from ullage.kube.objects.pod import KubePod, KubeToleration
@@ -111,6 +112,11 @@ class SmartPodActuator:
             if there.metadata.deletion_timestamp is not None:
                 return IntentStale(intent, f"pod {intent.key} of an earlier attempt is terminating")
             return IntentDone(intent, written=False)
+        except errors.NotFound as error:
+            if error.kind != NAMESPACES.plural:
+                raise
+            await make_namespace(self._api, intent.key.namespace)
+            return IntentStale(intent, f"namespace {intent.key.namespace} was gone, and is made again")
 
     async def _record_state(self, intent: RecordSmartPodState) -> KarpenterOutcome:
         notes = {
@@ -226,6 +232,12 @@ class SmartPodActuator:
 
         found = await edit(self._api, NODES, name, "", changed)
         return found if applies else None
+
+
+async def make_namespace(api: KubeApi, name: str) -> None:
+    """Make the namespace of smart pods. By its label `ullage uninstall` knows that it is no user's."""
+    with suppress(errors.AlreadyExists):
+        await api.create(NAMESPACES, {"metadata": {"name": name, "labels": {COMPONENT_LABEL: SMART_SCHEDULER}}})
 
 
 def _with_capacity_condition(pod: KubePod, failure: RecordedFailure | None, now: str) -> KubePod:

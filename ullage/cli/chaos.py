@@ -126,10 +126,11 @@ def _report(result: "ChaosResult", output: Path) -> None:
 
 
 def _print_coverage(met: "FaultCoverage") -> None:
+    from ullage.sim.chaos.coverage import verb_of
     from ullage.sim.chaos.network import POSSIBLE
 
     missing = list(met.missing(1, POSSIBLE))
-    pairs = sum(len(POSSIBLE[site.split(" ")[1]]) for site in met.calls)
+    pairs = sum(len(POSSIBLE[verb_of(site)]) for site in met.calls)
     click.echo(f"{pairs - len(missing)} of {pairs} pairs of call site and fault met; never:")
     for site, kind, _ in missing:
         click.echo(f"  {site}: {kind}")

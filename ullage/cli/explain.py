@@ -73,18 +73,19 @@ def command(where: ClusterInputChoice, what: str, policy: str, output: str, prov
 
     Nodes are asked as they are, before other pods that wait are placed; whether the pod gets a place after those ahead
     of it in the queue is said beside. Without -f the cluster of the kubeconfig is read; nothing in it is changed. With
-    -f the time is that of the newest GpuNodeStatus report in the files. Of --settings the section `vms` counts, for
-    VMs: give the scheduler's file, or its migrations are explained by the defaults.
+    -f the time is that of the newest GpuNodeStatus report in the files. Of --settings the sections `vms` and `draining`
+    count, for VMs and removals of nodes: give the file of the scheduler and the controller, or the defaults explain.
     """
     kind, namespace, name = parsed(what)
-    scene = where.load()
+    scene, settings = where.load(), read_options(options)
     if kind == "vm":
-        _explain_vm(scene, (namespace, name), read_options(options).vms, output)
+        _explain_vm(scene, (namespace, name), settings.vms, output)
         return
     if kind != "pod":
         from ullage.cli.explain_others import explain_other
 
-        click.echo(explain_other(scene, where, (kind, namespace, name), prove=prove, output=output))
+        named = kind, namespace, name
+        click.echo(explain_other(scene, where, named, settings, prove=prove, output=output))
         return
     from ullage.decide.explain.pod import explain_pod
 

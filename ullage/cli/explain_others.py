@@ -11,18 +11,20 @@ from ullage.errors import UserError
 from ullage.model.units import Instant
 
 if TYPE_CHECKING:
+    from ullage.config.settings import Settings
     from ullage.decide.explain.answer import Answer
-    from ullage.decide.provisioning.planner import FleetPlan
 
 Named = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
-def explain_other(scene: ClusterInput, where: ClusterInputChoice, named: Named, *, prove: bool, output: str) -> str:
+def explain_other(
+    scene: ClusterInput, where: ClusterInputChoice, named: Named, settings: "Settings", *, prove: bool, output: str
+) -> str:
     """Explanation as text or JSON. Raises UserError if there is no such object."""
     kind, namespace, name = named
     if kind in ("node", "nodeprovisioner"):
-        answer = _node(scene, where, name) if kind == "node" else _pool(scene, name, prove=prove)
+        answer = _node(scene, where, name, settings, prove=prove) if kind == "node" else _pool(scene, name, prove=prove)
         found = answer or _missing(scene, kind, name, _names_of(scene, kind))
     else:
         found = _namespaced(scene, named, prove=prove) or _missing(
@@ -52,50 +54,25 @@ def _namespaced(scene: ClusterInput, named: Named, *, prove: bool) -> "Answer | 
     return makers[kind](scene.snapshot, key, known, now=scene.now, every=prove)
 
 
-def _node(scene: ClusterInput, where: ClusterInputChoice, name: str) -> "Answer | None":
-    from ullage.cli.plan_drain import drain_inputs, plan_time
+def _node(
+    scene: ClusterInput, where: ClusterInputChoice, name: str, settings: "Settings", *, prove: bool
+) -> "Answer | None":
+    from ullage.cli.plan_drain import drain_trials
     from ullage.decide.draining.inputs import DrainPolicy
-    from ullage.decide.draining.planner import plan_drain
     from ullage.decide.explain.node import explain_node
-    from ullage.decide.scheduling.assignment import PodAssigner
 
     if name not in scene.snapshot.state.nodes:
         return None
-    assigner = PodAssigner(scene.snapshot, unreadable_claims=scene.known.unreadable_claims)
-    drained = (one for one in scene.provisioners if one.consolidation.drains)
-    rules = DrainPolicy(pools_used_milli={one.name: one.consolidation.used_milli for one in drained})
-    plan = plan_drain(assigner, drain_inputs(scene, (), where), rules, now=Instant(plan_time(scene)))
-    return explain_node(assigner, name, plan, _fleet(scene), now=Instant(scene.now))
+    rules = DrainPolicy.of(settings.draining, settings.vms)
+    known, drains = replace(scene.known, pools=scene.provisioners), drain_trials(scene, where, rules=rules)
+    return explain_node(scene.snapshot, name, known, drains, every=prove)
 
 
 def _pool(scene: ClusterInput, name: str, *, prove: bool) -> "Answer | None":
-    from ullage.decide.explain.pod import explain_pod
-    from ullage.decide.explain.provisioner import blocked_pods, explain_provisioner
+    from ullage.decide.explain.provisioner import explain_provisioner
 
-    fleet = _fleet(scene)
-    answer = None if fleet is None else explain_provisioner(fleet, name, now=Instant(scene.now))
-    blocked = blocked_pods(fleet, name) if fleet is not None and answer is not None and prove else []
-    if answer is None or not blocked:
-        return answer
-    pod, known = scene.snapshot.state.pods[blocked[0]], replace(scene.known, pools=scene.provisioners)
-    said = explain_pod(scene.snapshot, pod, known, now=Instant(scene.now), every=True)
-    tried = tuple(one for one in said.remedies if f"NodeProvisioner {name}" in one.remedy.sentence)
-    steps = tuple(one.remedy.sentence for one in tried)
-    return replace(answer, steps=steps or answer.steps, remedies=tried)
-
-
-def _fleet(scene: ClusterInput) -> "FleetPlan | None":
-    from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
-    from ullage.decide.provisioning.pool_nodes import machines_of_nodes
-    from ullage.decide.provisioning.vm_demand import pending_and_vms_in_need
-    from ullage.decide.scheduling.assignment import PodAssigner
-
-    if not scene.provisioners:
-        return None
-    assigner = PodAssigner(scene.snapshot, unreadable_claims=scene.known.unreadable_claims)
-    machines = machines_of_nodes(scene.provisioners, scene.snapshot)
-    fleet = FleetFacts(provisioners=scene.provisioners, instances=machines)
-    return plan_fleet(assigner.engine, fleet, pending_and_vms_in_need(assigner), now=Instant(scene.now))
+    known = replace(scene.known, pools=scene.provisioners)
+    return explain_provisioner(scene.snapshot, name, known, now=Instant(scene.now), every=prove)
 
 
 def _names_of(scene: ClusterInput, kind: str) -> list[str]:

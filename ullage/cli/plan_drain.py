@@ -1,7 +1,6 @@
 """`ullage plan drain`: which nodes could be removed together now, where their pods would go, and why others stay."""
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +13,8 @@ from ullage.model.units import Instant
 
 if TYPE_CHECKING:
     from ullage.cli.cluster import ClusterChoice
-    from ullage.decide.draining.inputs import DrainInputs, DrainPlan
+    from ullage.decide.draining.inputs import DrainPlan
+    from ullage.decide.explain.drain_trial import DrainTrials
     from ullage.model.draining import RemovableNode, UnremovableNode, WorkloadReplicas
 
 EXAMPLES = """\b
@@ -64,18 +64,17 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
     have thresholds of their own, unless --gpu-utilization-threshold is given.
     """
     from ullage.decide.draining.inputs import DrainPolicy
-    from ullage.decide.draining.planner import plan_drain
-    from ullage.decide.scheduling.assignment import PodAssigner
 
     scene = where.load()
-    facts = drain_inputs(scene, pools, where)
-    assigner = PodAssigner(scene.snapshot, policy, scene.known.unreadable_claims)
     settings = read_options(options)
-    rules = DrainPolicy.of(settings.draining, settings.vms)
-    if not is_given("draining", "gpu_utilization_threshold"):
-        drained = (one for one in scene.provisioners if one.consolidation.drains)
-        rules = replace(rules, pools_used_milli={one.name: one.consolidation.used_milli for one in drained})
-    plan = plan_drain(assigner, facts, rules, now=Instant(plan_time(scene)))
+    drains = drain_trials(
+        scene,
+        where,
+        packing=policy,
+        rules=DrainPolicy.of(settings.draining, settings.vms),
+        own_thresholds=not is_given("draining", "gpu_utilization_threshold"),
+    )
+    plan = drains.plan(scene.snapshot, scene.provisioners, _nodes_of(scene, pools) if pools else None)
     if output == "json":
         import msgspec
 
@@ -84,34 +83,22 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
         click.echo("\n".join(as_lines(plan)))
 
 
-def drain_inputs(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInputChoice) -> "DrainInputs":
-    """Inputs of a drain plan; of the `chosen` pools only, if any are."""
-    from ullage.decide.draining.eligibility import under_removal
-    from ullage.decide.draining.inputs import DrainInputs, PoolMinimum
-    from ullage.decide.draining.scope import least_size
-    from ullage.decide.provisioning.pool_nodes import machines_of_nodes, pool_nodes
+def drain_trials(scene: ClusterInput, where: ClusterInputChoice, **rules: Any) -> "DrainTrials":
+    """Maker of drain plans for this cluster; `rules` are its fields."""
+    from ullage.decide.draining.inputs import DrainInputs
+    from ullage.decide.explain.drain_trial import DrainTrials
+
+    workloads, kinds = (scene.workloads, ()) if where.files else asyncio.run(_live_workloads(where.cluster))
+    facts = DrainInputs(workloads={one.uid: one for one in workloads}, workload_kinds=frozenset(kinds))
+    claims = scene.known.unreadable_claims
+    return DrainTrials(facts=facts, now=Instant(plan_time(scene)), unreadable_claims=claims, **rules)
+
+
+def _nodes_of(scene: ClusterInput, pools: tuple[str, ...]) -> set[str]:
     from ullage.model.provisioner import PROVISIONER_LABEL
 
-    pool_of = {node.name: node.labels.get(PROVISIONER_LABEL, "") for node in scene.snapshot.state.nodes.values()}
-    staying = [node.name for node in scene.snapshot.state.nodes.values() if not under_removal(node)]
-    pools = {one.name: one for one in scene.provisioners}
-    machines = machines_of_nodes(pools.values(), scene.snapshot)
-    minimums = {
-        name: PoolMinimum(
-            nodes=sum(pool_of[node] == name for node in staying),
-            least=least_size(one, pool_nodes(one, machines, scene.snapshot, now=Instant(plan_time(scene)))),
-            least_empty=one.thresholds.min_unutilized_nodes,
-        )
-        for name, one in pools.items()
-    }
-    workloads, kinds = (scene.workloads, ()) if where.files else asyncio.run(_live_workloads(where.cluster))
-    return DrainInputs(
-        candidates={node for node, pool in pool_of.items() if pool in chosen} if chosen else None,
-        pools=minimums,
-        prices={node: pools[pool].template.price for node, pool in pool_of.items() if pool in pools},
-        workloads={one.uid: one for one in workloads},
-        workload_kinds=frozenset(kinds),
-    )
+    nodes = scene.snapshot.state.nodes.values()
+    return {node.name for node in nodes if node.labels.get(PROVISIONER_LABEL, "") in pools}
 
 
 async def _live_workloads(choice: "ClusterChoice") -> "tuple[list[WorkloadReplicas], tuple[str, ...]]":
@@ -188,7 +175,8 @@ def as_lines(plan: "DrainPlan") -> list[str]:
         rows = [("PDB", "EVICTIONS LEFT"), *((str(key), str(left)) for key, left in sorted(plan.budgets_left.items()))]
         lines += [*aligned(rows), ""]
     moves = len({move.pod for one in going for move in one.moves})
-    return [*lines, f"{len(going)} of {len(going) + len(staying)} nodes can go together, {moves} pods would move"]
+    would = "1 pod would move" if moves == 1 else f"{moves} pods would move"
+    return [*lines, f"{len(going)} of {len(going) + len(staying)} nodes can go together, {would}"]
 
 
 def _going_row(one: "RemovableNode") -> tuple[str, ...]:

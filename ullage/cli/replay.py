@@ -105,6 +105,7 @@ def _recipes(file: str, text: bytes, policies: tuple[str, ...], options: dict[st
     base = Settings() if options["settings_file"] is None else load_settings(options["settings_file"])
     label = "as it is" if options["settings_file"] is None else stem(options["settings_file"])
     cells = named_policies(policies, base) if policies else [(label, base)]
+    _warn_of_lost(dump)
     _warn_of_others(dump, base)
     return [_recipe(dump, label, settings, options) for label, settings in cells]
 
@@ -143,15 +144,23 @@ def _workload(options: dict[str, Any]) -> "Workload":
     return read_workload(options["workload"], seed=options["seed"])
 
 
+def _warn_of_lost(dump: "Dump") -> None:
+    from ullage.sim.experiment.from_dump import on_no_node
+
+    _warn(on_no_node(dump), "left out: their nodes are not in the file")
+
+
 def _warn_of_others(dump: "Dump", settings: "Settings") -> None:
     from ullage.sim.experiment.from_dump import not_ours
 
-    others = not_ours(dump, tuple(settings.scheduling.policies()))
-    if others:
-        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-        named = ", ".join(others[:_MOST_NAMED])
-        click.echo(
-            f"warning: {named}{more}: wait for another scheduler, which nobody plays here; name it in "
-            "scheduling.profiles to have them placed",
-            err=True,
-        )
+    _warn(
+        not_ours(dump, tuple(settings.scheduling.policies())),
+        "wait for another scheduler, which nobody plays here; name it in scheduling.profiles to have them placed",
+    )
+
+
+def _warn(names: list[str], what: str) -> None:
+    """Say something of these objects, a few of them by name; nothing without any."""
+    if names:
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        click.echo(f"warning: {', '.join(names[:_MOST_NAMED])}{more}: {what}", err=True)

@@ -115,7 +115,8 @@ class TopScreen:
                 f"waiting {one.pending} pods for {one.pending_gpus} GPUs",
             ]
             if one.price:
-                lines.append(f"price {one.price:.2f} per hour, of it idle {one.waste:.2f}")
+                money = next((about.currency for about in self._rows.get("about", {}).values()), "")
+                lines.append(f"price {money}{one.price:,.2f} per hour, of it idle {money}{one.waste:,.2f}")
             return lines
         return ["no nodes"]
 

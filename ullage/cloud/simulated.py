@@ -57,6 +57,9 @@ class SimulatedCloud:
         """Instances ever made."""
         self.on_made: Callable[[Instance, CreateRequest], None] = lambda _instance, _request: None
         self.on_gone: Callable[[str], None] = lambda _id: None
+        """Called for an instance that was given back."""
+        self.on_lost: Callable[[str], None] = lambda _id: None
+        """Called for an instance that the cloud took."""
         self._clock = clock
         self._on_boot = on_boot
         self._machines: dict[str, _Machine] = {}
@@ -95,14 +98,24 @@ class SimulatedCloud:
         await asyncio.sleep(self.behaviour.latency / 2)
         fault = self.faults.before("delete")
         for one in ids:
-            machine = self._machines.pop(one, None)
-            if machine is not None:
-                machine.gone_at = self._clock.now()
-                self._gone[one] = machine
+            if self._end(one):
                 self.on_gone(one)
                 self._notify()
         await asyncio.sleep(self.behaviour.latency / 2)
         self.faults.after(fault)
+
+    def take_back(self, name: str) -> None:
+        """End an instance that nobody gave back, as a cloud does with spot instances."""
+        if self._end(name):
+            self.on_lost(name)
+            self._notify()
+
+    def _end(self, name: str) -> bool:
+        machine = self._machines.pop(name, None)
+        if machine is not None:
+            machine.gone_at = self._clock.now()
+            self._gone[name] = machine
+        return machine is not None
 
     async def list(self, pools: Sequence[PoolRef]) -> Sequence[Instance]:  # noqa: ARG002 - it sees all of them
         await asyncio.sleep(self.behaviour.latency)

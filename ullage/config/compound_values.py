@@ -62,8 +62,11 @@ class Texts(ValueType[tuple[str, ...]]):
         return "a list of texts"
 
     def read(self, raw: Any) -> tuple[str, ...]:
-        if not isinstance(raw, list | tuple) or not all(isinstance(one, str) and one for one in raw):
+        if not isinstance(raw, list | tuple):
             raise self.refuse(raw)
+        for one in raw:
+            if not isinstance(one, str) or not one:
+                raise ValueError(f"has {spoken(one)}; allowed: {self.allowed}")
         return tuple(raw)
 
     def parse(self, text: str) -> tuple[str, ...]:
@@ -177,9 +180,6 @@ class FieldsOf(ValueType[Mapping[str, Any]]):
     def read(self, raw: Any) -> Mapping[str, Any]:
         if not isinstance(raw, Mapping):
             raise ValueError(f"is {spoken(raw)}; allowed: a mapping with {', '.join(self._names)}")
-        for needed in self.needed:
-            if needed not in raw:
-                raise NestedValueError(needed, ValueError("is missing"))
         known = {name: (attribute, values) for name, attribute, values in self.fields}
         found: dict[str, Any] = {}
         for said, value in raw.items():
@@ -192,6 +192,9 @@ class FieldsOf(ValueType[Mapping[str, Any]]):
                 found[attribute] = values.read(value)
             except ValueError as error:
                 raise NestedValueError(said, error) from error
+        for needed in self.needed:  # last: a name that is spelt wrong is told as such
+            if needed not in raw:
+                raise NestedValueError(needed, ValueError("is missing"))
         return found
 
     def write(self, value: Any) -> Any:

@@ -66,8 +66,27 @@ class ShortText(ValueType[str]):
 _PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 NODE_POOL_NAME = ShortText(253, "a name of lower case letters, digits, dashes and dots", rf"{_PART}(\.{_PART})*")
 NAMESPACE_NAME = ShortText(63, "a name of lower case letters, digits and dashes", _PART)
-GPU_MODEL = ShortText(128, "a GPU model such as NVIDIA A100-SXM4-80GB")
+GPU_MODEL = ShortText(128, "a GPU model such as NVIDIA A100-SXM4-80GB", r".*\S.*")
 """As long as the model of a GpuClaim may be: a longer one would match none."""
+
+_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LABEL_NAME = ShortText(317, "a label such as example.com/team", rf"({_PART}(\.{_PART})*/)?{_NAME}")
+_LABEL_VALUE = ShortText(63, "a label's value: letters, digits, dashes, dots and underscores", rf"({_NAME})?")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLabels(MapOf[str]):
+    """Labels of nodes: names and values that the API server takes."""
+
+    def read(self, raw: Any) -> Mapping[str, str]:
+        found = MapOf.read(self, raw)
+        for name in found:
+            try:
+                _LABEL_NAME.read(name)
+            except ValueError as error:
+                raise NestedValueError(name, error) from error
+        return found
+
 
 NODE_POOL_FIELDS = FieldsOf(
     fields=(
@@ -77,7 +96,7 @@ NODE_POOL_FIELDS = FieldsOf(
         ("tflops", "tflops", IntRange()),
         ("gpusPerNode", "gpus_per_node", IntRange(0, 16)),
         ("pricePerGpu", "price_per_gpu", Price()),
-        ("labels", "labels", MapOf(Text(), "LABEL")),
+        ("labels", "labels", NodeLabels(_LABEL_VALUE, "LABEL")),
         ("instanceTypes", "instance_types", Texts()),
         ("memoryFromVram", "memory_from_vram", Boolean()),
     ),

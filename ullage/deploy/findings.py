@@ -70,6 +70,8 @@ class GpuNodeFacts:
     name: str
     reported: bool = False
     """True if there is a GpuNodeStatus of it."""
+    labelled: bool = True
+    """True if it has the label of GPU Feature Discovery, which the agent's nodeSelector asks for."""
     ahead: float | None = None
     """Seconds from now to the time of its last report; below 0: in the past. None without a report."""
 
@@ -96,7 +98,7 @@ class ClusterFacts:
     policy_exists: bool = True
     gpu_nodes: Sequence[GpuNodeFacts] = ()
     workloads: Sequence[str] = ()
-    """Names of Deployments and StatefulSets of all namespaces."""
+    """Names of Deployments of all namespaces."""
     karpenter_enabled: bool = False
     """True if the installed settings switch Karpenter on."""
     karpenter_served: bool = False
@@ -217,12 +219,16 @@ def _gpus(facts: ClusterFacts) -> Iterator[Finding]:
             "No node has GPUs: none is labelled by GPU Feature Discovery, advertised by a device plugin or reported.",
             "Install the NVIDIA GPU operator, or try simulated ones: `ullage install --apply --simulate 8xH100-SXM`.",
         )
-    silent = [node.name for node in facts.gpu_nodes if not node.reported]
+    silent = [node for node in facts.gpu_nodes if not node.reported]
     if silent:
+        unlabelled = [node.name for node in silent if not node.labelled]
         yield _warning(
             FindingCode.NODES_WITHOUT_AGENT,
-            f"No agent reports {_few(silent)}: only counted GPUs are placed there.",
-            "Check that the agent's nodeSelector and runtimeClassName fit these nodes.",
+            f"No agent reports {_few([node.name for node in silent])}: only counted GPUs are placed there.",
+            f"Install GPU Feature Discovery, or `kubectl label node {unlabelled[0]} nvidia.com/gpu.present=true`: "
+            f"a device plugin advertises the GPUs of {_few(unlabelled)}, and the label that agents go by is missing."
+            if unlabelled
+            else "Check that the agent's nodeSelector and runtimeClassName fit these nodes.",
         )
     reports = [(node.name, node.ahead) for node in facts.gpu_nodes if node.ahead is not None]
     stale = [name for name, ahead in reports if ahead < -MOST_SILENCE]

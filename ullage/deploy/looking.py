@@ -151,12 +151,16 @@ class ClusterLook:
     async def _gpu_nodes(self, *, known: bool) -> Iterator[GpuNodeFacts]:
         reports = (await self._api.list(GPU_NODE_STATUSES)).items if known else ()
         ahead = {one.metadata.name: read_inventory(one).dated - self._clock.now() for one in reports}
-        names = set(ahead)
-        key, value = next(iter(GPU_NODES.items()))
+        labelled, advertised = set[str](), set[str]()
         for node in (await self._api.list(NODES)).items:
-            if node.metadata.labels.get(key) == value or node.status.allocatable.get(GPU, "0") != "0":
-                names.add(node.metadata.name)
-        return (GpuNodeFacts(name=one, reported=one in ahead, ahead=ahead.get(one)) for one in sorted(names))
+            if GPU_NODES.items() <= node.metadata.labels.items():
+                labelled.add(node.metadata.name)
+            if node.status.allocatable.get(GPU, "0") != "0":
+                advertised.add(node.metadata.name)
+        return (
+            GpuNodeFacts(name=one, reported=one in ahead, ahead=ahead.get(one), labelled=one in labelled)
+            for one in sorted(ahead.keys() | labelled | advertised)
+        )
 
     async def _forbidden(self) -> list[str]:
         found = []

@@ -168,9 +168,8 @@ class CapacityRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Requests of the pod, in thousandths, sorted."""
     node_selector: Pairs = ()
     node_affinity: tuple[NodeTerm, ...] | None = None
+    """Its own, with what its volumes require of a node."""
     tolerations: tuple[Toleration, ...] = ()
-    zones: tuple[str, ...] = ()
-    """Zones its bound volumes are in; empty where it has none."""
     gang: ObjectKey | None = None
     gang_size: int = 0
     shareable: bool = False

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ullage.model.units import Instant, Seconds
+from ullage.model.units import Instant, Seconds, Steady
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,16 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListHorizon:
+    """Time up to which the instance lists of a provider are known."""
+
+    until: Steady
+    """Beginning of the last list that was answered; now where the provider announces changes."""
+    staleness: Seconds
+    """Seconds by which a list may be old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """Durations known beyond time stamps. Where none is known, time stamps count."""
 
@@ -30,6 +40,8 @@ class Seen:
     """Nodes marked for deletion that are due at another instant than their taint says, because a clock was wrong."""
     silent: Mapping[str, Seconds] = field(default_factory=dict)
     """Seconds since the agent of a node was first found silent."""
+    unlisted: Mapping[str, Seconds] = field(default_factory=dict)
+    """Seconds until a node that is marked for deletion, not ready and in no list counts as one without an instance."""
 
 
 NOTHING_SEEN = Seen()

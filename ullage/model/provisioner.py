@@ -30,6 +30,8 @@ STAY_BEHIND = ("DaemonSet", "Node")
 """Owner kinds of pods that leave with their node: the node may be deleted with them on it."""
 
 MICROS = 1_000_000
+MOST_ASKED_FOR = Seconds(600.0)
+"""Upper bound on the wait a cloud may ask for; longer ones are cut to it."""
 
 
 def is_kept(annotations: Mapping[str, str]) -> bool:
@@ -222,7 +224,10 @@ class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     due_at: Instant | None = None
     """Instant at which it is due by counted seconds, where a wrong clock says otherwise."""
     given_up_at: Instant | None = None
-    """Instant at which it is given up, where its deadline has passed and it has not been observed for long."""
+    """Instant at which it is given up, where its deadline has passed and it has not been observed for long, or where it
+    is unlisted."""
+    unlisted: bool = False
+    """Marked for deletion, not ready, and the cloud lists no instance of it: it is room for nobody."""
     departed: bool = False
     """Instance whose Node was deleted, as far as is known."""
     silent_for: Seconds = Seconds(0.0)

@@ -7,6 +7,8 @@ import re
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
+from ullage.model.units import Milli
+
 _SUFFIX = {
     "": Decimal(1), "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"),
     "k": Decimal(10) ** 3, "M": Decimal(10) ** 6, "G": Decimal(10) ** 9,
@@ -44,8 +46,8 @@ def bytes_text(size: int) -> str:
 
 
 @lru_cache(maxsize=4096)  # a cluster writes the same few quantities over and over
-def milli(text: str | int | float) -> int:
+def milli(text: str | int | float) -> Milli:
     """Thousandths, rounded up as Kubernetes does when it must: a request is never made smaller by reading it."""
     exact = quantity(text) * 1000
     whole = int(exact)
-    return whole + 1 if exact > whole else whole
+    return Milli(whole + 1 if exact > whole else whole)

@@ -122,10 +122,6 @@ class Vm(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Instant since which it would be migrated, if there were a node with room for it. Demand for a new node."""
     resource_version: str = ""
 
-    def admits(self, approved: VmAmounts | None) -> bool:
-        """True if the scheduler can have written this approval: it approves no more than the VM may have, or uses."""
-        return approved is not None and approved.within(self.maximum.at_least(self.use))
-
 
 class VmPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Facts of one pod that runs a VM and holds room on a node."""
@@ -141,7 +137,7 @@ class VmPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     approved: VmAmounts | None = None
     """Largest amount the VM may use here. None where the annotation is missing or cannot be read.
 
-    Anybody who may edit the pod may have written it: `Vm.admits`."""
+    Anybody who may edit the pod may have written it: `VmLedger.admitted`."""
     requested: VmAmounts | None = None
     """Last amounts its agent asked for."""
     unit: VmAmounts | None = None

@@ -23,6 +23,8 @@ _CATCH_UP_SECONDS = 0.25
 """Real seconds by which a scaled loop may be late and catch up; what it is later than that is lost."""
 _SAME_INSTANT = 1e-6
 """Seconds before a timer in which what comes in from outside happens at the timer's own instant."""
+_LONGEST_WAIT = 86_400.0
+"""Real seconds of one wait at most: the system counts milliseconds, and not for a month."""
 
 
 class ScaledLoop(asyncio.SelectorEventLoop):
@@ -144,7 +146,7 @@ class _PacingSelector(selectors.DefaultSelector):
             return super().select(None)
         target = self._next_timer()
         due = self._real + (target - self.now) / self.speed
-        found = super().select(None if target == math.inf else max(0.0, due - time.monotonic()))
+        found = super().select(None if target == math.inf else min(max(0.0, due - time.monotonic()), _LONGEST_WAIT))
         real = time.monotonic()
         reached = self.now + (real - self._real) * self.speed
         if real >= due or target - reached < _SAME_INSTANT:

@@ -11,10 +11,13 @@ import numpy.typing as npt
 
 from ullage.model.device import KIND_LABEL as KIND_LABEL
 from ullage.model.device import MILLI_GPU, MOST_DEVICES, Device, DeviceHealth, GpuNodeKind, Inventory
+from ullage.model.units import Milli
 from ullage.state.forking import Forkable
 
 NEVER = -np.inf
 """Report time of a node whose agent never reported."""
+
+_NOTHING, _UNKNOWN = [0] * MOST_DEVICES, [-1] * MOST_DEVICES
 
 
 class NodeKindCode(IntEnum):
@@ -83,27 +86,27 @@ class DeviceColumns(Forkable):
 
     def report(self, row: int, inventory: Inventory | None, labels: dict[str, str]) -> None:
         """Take in the report of the node's agent, and the node's label for its kind."""
-        self.exists[row] = self.healthy[row] = self.split[row] = 0
-        self.island[row] = self.model[row] = -1
-        self.bandwidth[row] = self.memory[row] = 0
         self.reported_at[row] = NEVER if inventory is None else inventory.reported_at
         self.kind[row] = _kind(inventory, labels)
         devices = [] if inventory is None else [d for d in inventory.devices if 0 <= d.id < MOST_DEVICES]
         islands = _islands(devices)
+        exists = healthy = split = 0
+        island, model, bandwidth, memory = _UNKNOWN.copy(), _UNKNOWN.copy(), _NOTHING.copy(), _NOTHING.copy()
         for device in devices:
             place, bit = device.id, 1 << device.id
-            self.exists[row] |= bit
+            exists |= bit
             if device.health is DeviceHealth.HEALTHY:
-                self.healthy[row] |= bit
+                healthy |= bit
             if device.mig:
-                self.split[row] |= bit
-            self.island[row, place] = islands[device.id]
-            self.bandwidth[row, place] = device.bandwidth
-            self.model[row, place] = self.models.setdefault(device.model, len(self.models))
-            self.memory[row, place] = device.memory
+                split |= bit
+            island[place] = islands[place]
+            bandwidth[place], memory[place] = device.bandwidth, device.memory
+            model[place] = self.models.setdefault(device.model, len(self.models))
+        self.exists[row], self.healthy[row], self.split[row] = exists, healthy, split
+        self.island[row], self.model[row], self.bandwidth[row], self.memory[row] = island, model, bandwidth, memory
         self._settle(row)
 
-    def hold(self, row: int, ids: Iterable[int], thousandths: int) -> None:
+    def hold(self, row: int, ids: Iterable[int], thousandths: Milli) -> None:
         """Take this much of each of these devices, or give it back if negative."""
         exists, split = self.exists.item(row), self.split.item(row)
         for device in ids:
@@ -120,10 +123,12 @@ class DeviceColumns(Forkable):
 
     def _settle(self, row: int) -> None:
         """Keep a device with a held MIG instance from other pods though it is no longer split: the holder runs."""
-        bits = np.arange(MOST_DEVICES)
-        there, split = ((int(mask[row]) >> bits & 1).astype(np.bool_) for mask in (self.exists, self.split))
-        nobodys = there & (split | (self.pieces[row] == 0))
-        self.free[row] = np.where(nobodys, MILLI_GPU - self.held[row], 0)
+        exists, split = self.exists.item(row), self.split.item(row)
+        held, pieces = self.held[row].tolist(), self.pieces[row].tolist()
+        self.free[row] = [
+            MILLI_GPU - held[place] if exists >> place & 1 and (split >> place & 1 or not pieces[place]) else 0
+            for place in range(MOST_DEVICES)
+        ]
 
 
 def _kind(inventory: Inventory | None, labels: dict[str, str]) -> NodeKindCode:

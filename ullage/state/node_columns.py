@@ -25,6 +25,7 @@ MOST_COUNTED = 2**60
 """Largest amount or sum the columns show; larger ones are all alike to readers. Two of them still fit in 64 bits."""
 
 _FIRST_CAPACITY = 64
+_MOST_PODS = 2**31 - 1
 
 PODS = "pods"
 """Slots for pods: a resource of nodes with a column of its own."""
@@ -175,9 +176,12 @@ class NodeColumns(Forkable):
         """A pod of this shape comes (+1) or goes (-1)."""
         self.use(row, shape.requests, sign)
         self.pods[row] += sign
-        self.scored_cpu[row] = self._sum("scored cpu", row, self.scored_cpu.item(row), sign * shape.scored_cpu)
-        memory = self.scored_memory.item(row)
-        self.scored_memory[row] = self._sum("scored memory", row, memory, sign * shape.scored_memory)
+        cpu = self.scored_cpu.item(row) + sign * shape.scored_cpu
+        memory = self.scored_memory.item(row) + sign * shape.scored_memory
+        if cpu > MOST_COUNTED or memory > MOST_COUNTED or self._beyond:
+            cpu = self._sum("scored cpu", row, self.scored_cpu.item(row), sign * shape.scored_cpu)
+            memory = self._sum("scored memory", row, self.scored_memory.item(row), sign * shape.scored_memory)
+        self.scored_cpu[row], self.scored_memory[row] = cpu, memory
 
     def use(self, row: int, requests: Iterable[tuple[str, int]], sign: int) -> None:
         """Add these amounts to a row's use (+1), or take them away (-1)."""
@@ -219,7 +223,7 @@ class NodeColumns(Forkable):
         for index, amount in self.indexed(offered.items()):
             self.allocatable[index, row] = amount
         self.free[:, row] = self.allocatable[:, row] - self.used[:, row]
-        self.most_pods[row] = min(node.allocatable.get(PODS, 0) // MILLI, np.iinfo(np.int32).max)
+        self.most_pods[row] = min(node.allocatable.get(PODS, 0) // MILLI, _MOST_PODS)
         self.touch_node(row)
 
     def _grow(self, capacity: int) -> None:

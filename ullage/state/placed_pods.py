@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.units import Milli
 from ullage.state.by_age import PodsByAge
 from ullage.state.forking import forked
 from ullage.state.host_ports import PortTable
@@ -78,7 +79,7 @@ class PlacedPods:
         shape = pod.shape
         self._columns.count(row, shape, sign)
         if pod.gpu_ids:
-            self._columns.gpus.hold(row, pod.gpu_ids, sign * pod.gpu_share)
+            self._columns.gpus.hold(row, pod.gpu_ids, Milli(sign * pod.gpu_share))
             if pod.gpu_instances:
                 self._columns.gpus.hold_instances(row, pod.gpu_ids, sign)
         if shape.host_ports:

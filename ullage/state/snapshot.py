@@ -223,12 +223,11 @@ class ClusterSnapshot:
         self._replace(key, pod, volumes)
 
     def _replace(self, key: ObjectKey, pod: Pod | None, volumes: tuple[AssumedVolume, ...] = ()) -> None:
-        self._unset(key)
+        before = self.placed.by_key.get(key)
+        if before is not None:
+            self._unset(before)
         if pod is not None:
             self._set(pod)
-        self._assume_volumes(key, volumes)
-
-    def _assume_volumes(self, key: ObjectKey, volumes: tuple[AssumedVolume, ...]) -> None:
         if self.storage.assume(key, volumes):
             self.volumes_version += 1
 
@@ -363,10 +362,7 @@ class ClusterSnapshot:
         if intended is not None and intended.pop(key, 0) is None and not intended:
             del self._intended[key.namespace]
 
-    def _unset(self, key: ObjectKey) -> None:
-        pod = self.placed.by_key.get(key)
-        if pod is None:
-            return
-        self._came_true(key)
+    def _unset(self, pod: Pod) -> None:
+        self._came_true(pod.key)
         self.vms.unset(pod)
         self.placed.drop(pod)

@@ -86,6 +86,8 @@ class Storage:
     def assume(self, pod: ObjectKey, assumed: tuple[AssumedVolume, ...]) -> bool:
         """Replace the assumed volumes of a pod. True if that changes anything."""
         before = self._of_pod.pop(pod, ())
+        if not before and not assumed:
+            return False
         for one in before:
             _leave(self._of_claim, one.claim, pod)
             if one.volume and not any(user.volume == one.volume for user in self._users(one.claim)):

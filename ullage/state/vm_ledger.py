@@ -26,6 +26,7 @@ from ullage.model.vm import (
 )
 from ullage.model.vm_config import NodeCapacity, VmConfig, node_capacity, ordinary_reserved
 from ullage.state.forking import Forkable
+from ullage.state.vm_maxima import VmMaxima
 
 K = TypeVar("K")
 
@@ -47,6 +48,7 @@ class VmLedger(Forkable):
         self._on_change = on_change
         self._nodes: dict[str, VmAmounts] = {}
         self._vms: dict[ObjectKey, Vm] = {}
+        self._maxima = VmMaxima()
         self._pods: dict[ObjectKey, VmPod] = {}
         self._ordinary: dict[ObjectKey, OrdinaryPod] = {}
         self._migrations: dict[ObjectKey, VmMigration] = {}
@@ -100,10 +102,14 @@ class VmLedger(Forkable):
         if known is not None and known.uid == vm.uid and is_older(vm.resource_version, known.resource_version):
             return
         self._vms[vm.key] = vm
+        self._maxima.changed(known, vm)
+        for pod in self.pods_of(vm.key):
+            self._maxima.read(vm, pod)
         self._vm_changed(vm.key)
 
     def drop_vm(self, key: ObjectKey) -> None:
         self._vms.pop(key, None)
+        self._maxima.forget(key)
         self._vm_changed(key)
 
     def put_pod(self, pod: VmPod) -> None:
@@ -122,7 +128,10 @@ class VmLedger(Forkable):
         self._pods[pod.key] = pod
         self._pods_on.setdefault(pod.node, set()).add(pod.key)
         self._pods_of.setdefault(pod.vm_key, set()).add(pod.key)
-        self._pod_changed(pod.key)
+        vm = self._vms.get(pod.vm_key)
+        if vm is not None:
+            self._maxima.read(vm, pod)
+        self._vm_changed(pod.vm_key)
 
     def lift_pod(self, key: ObjectKey) -> None:
         """Take a pod's room away, as in a trial: what its agent said and what was written for it is kept."""
@@ -193,7 +202,12 @@ class VmLedger(Forkable):
         if pod is not None:
             self._reported.add(pod.uid)
             self._silent.discard(pod.uid)
-            self._pod_changed(key)
+            vm = self._vms.get(pod.vm_key)
+            if vm is not None:
+                self._maxima.permitted(vm, pod.approved)
+                for other in self.pods_of(vm.key):  # while it migrates, its other pod may hold more
+                    self._maxima.read(vm, other)
+            self._vm_changed(pod.vm_key)
 
     def silence(self, key: ObjectKey) -> None:
         """Note that the pod's agent has been silent for long: its request is no pressure, its approval stays."""
@@ -229,12 +243,20 @@ class VmLedger(Forkable):
     def pods_of(self, vm: ObjectKey) -> tuple[VmPod, ...]:
         return tuple(self._pods[key] for key in sorted(self._pods_of.get(vm, ())))
 
+    def largest(self, vm: Vm) -> VmAmounts:
+        """The VM's maximum, or a larger one it had, while its agent may still go by that."""
+        return self._maxima.largest(vm)
+
+    def admitted(self, vm: Vm, approved: VmAmounts | None) -> VmAmounts | None:
+        """An approval of one of the VM's pods; None if the scheduler cannot have written it."""
+        return self._maxima.admitted(vm, approved)
+
     def unreadable_approvals(self) -> tuple[VmPod, ...]:
         """Pods that count by their maximum because their approval is missing, malformed or more than is possible."""
         return tuple(
             pod
             for pod in (self._pods[key] for key in sorted(self._pods) if key not in self._assumed)
-            if (vm := self._vms.get(pod.vm_key)) is not None and vm.scaling and not vm.admits(pod.approved)
+            if (vm := self._vms.get(pod.vm_key)) is not None and vm.scaling and self.admitted(vm, pod.approved) is None
         )
 
     def migrations(self) -> tuple[VmMigration, ...]:
@@ -306,14 +328,15 @@ class VmLedger(Forkable):
         if vm is None:
             reserved = (pod.approved or pod.requests).at_least(assumed)
             return VmAccount(reserved=reserved, migrating=migrating, known=pod.approved is not None)
-        if not vm.scaling:
-            return VmAccount(reserved=vm.use, migrating=migrating)
-        approved = pod.approved if vm.admits(pod.approved) else None
+        if not vm.scaling and pod.requested is None:
+            return VmAccount(reserved=vm.use.at_least(assumed), migrating=migrating)
+        # An agent that was told a permit may still apply it after autoscaling was switched off.
+        approved = self.admitted(vm, pod.approved)
         known = approved is not None and self._believed(pod)
         reserved = vm.use.at_least(assumed).at_least(approved or NOTHING)
         buffer = NOTHING
         if not known:
-            reserved = reserved.at_least(vm.maximum)
+            reserved = reserved.at_least(self.largest(vm))
             buffer = reserved.above(vm.use.at_least(assumed))
         wanted = pod.requested if pod.requested is not None and pod.uid not in self._silent else NOTHING
         return VmAccount(

@@ -117,7 +117,10 @@ class VmRoom:
             self.set(pod)
 
     def configure(self, document: VmNodesDocument) -> None:
-        """Take over what the ConfigMap says. What is wrong, or cannot change at runtime, is refused."""
+        """Take over what the ConfigMap says. What is wrong, or cannot change at runtime, is refused.
+
+        One that says nothing was deleted: what is in force stays, and nothing is wrong any more.
+        """
         config, self.refusal = document.config, document.refusal
         if config is not None and self.active:
             self.refusal = unchangeable(self.ledger.config, config)
@@ -182,8 +185,8 @@ class VmRoom:
                 ledger.put_vm(vm) if new is not None else ledger.drop_vm(vm.key)
             case VmMigration() as migration:
                 ledger.put_migration(migration) if new is not None else ledger.drop_migration(migration.key)
-            case VmNodesDocument() as document if new is not None:
-                self.configure(document)
+            case VmNodesDocument() as document:
+                self.configure(document if new is not None else VmNodesDocument(key=document.key))
 
     # Reading.
 

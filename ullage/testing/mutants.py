@@ -4,9 +4,10 @@ A mutant that no test and no chaos story notices shows a check that is missing, 
 """
 
 import ast
-import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -37,11 +38,17 @@ class Mutant:
     begin: int
     end: int
     text: str
+    place: str = ""
+    """Qualified name of the function or class around it."""
+    number: int = 0
+    """Number among those of its kind in its place."""
+    digest: str = ""
+    """Digest of the source of its place: a result counts until that changes."""
 
     @property
     def name(self) -> str:
-        """Name that is unique within a tree."""
-        return f"{self.path}:{self.line}:{self.begin}:{self.kind.value}"
+        """Name that is unique within a tree, and stays when other places of the file change."""
+        return f"{self.path}:{self.place}:{self.kind.value}:{self.number}"
 
     def applied(self, source: str) -> str:
         """Source with the change. Offsets count bytes of UTF-8, as those of the syntax tree."""
@@ -67,20 +74,58 @@ _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 def mutants_of(path: str, source: str) -> list[Mutant]:
     """Every mutant of a file, in the order of the text. A few do not compile, see `compiles`."""
-    return sorted(_Finder(path, source).found(), key=lambda one: (one.begin, one.end, one.kind))
+    places, seen, found = _places(source), Counter[tuple[str, MutantKind]](), list[Mutant]()
+    for one in sorted(_Finder(path, source).found(), key=lambda one: (one.begin, one.end, one.kind)):
+        place = next((place for place in places if place.first <= one.line <= place.last), _Place("", 0, 0, ""))
+        found.append(replace(one, place=place.name, digest=place.digest, number=seen[place.name, one.kind]))
+        seen[place.name, one.kind] += 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A function or class of a file."""
+
+    name: str
+    first: int
+    last: int
+    digest: str
+
+
+def _places(source: str) -> list[_Place]:
+    """Functions and classes, the innermost first; functions within functions belong to the outer one."""
+    lines, found = source.splitlines(), list[_Place]()
+
+    def walk(body: Sequence[ast.stmt], within: str) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                name, last = f"{within}{node.name}", node.end_lineno or node.lineno
+                if isinstance(node, ast.ClassDef):
+                    walk(node.body, f"{name}.")
+                text = "\n".join(lines[node.lineno - 1 : last])
+                found.append(_Place(name, node.lineno, last, hashlib.sha256(text.encode()).hexdigest()[:12]))
+
+    walk(ast.parse(source).body, "")
+    return found
 
 
 def chosen(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
-    """Some mutants, the kinds in turn: rare kinds are not drowned by comparisons. Equal seeds choose equally."""
-    chance, by_kind = random.Random(f"mutants/{seed}"), dict[MutantKind, list[Mutant]]()
-    for one in sorted(mutants, key=lambda one: one.name):
+    """Some mutants, the kinds in turn: rare kinds are not drowned by comparisons. Equal seeds choose equally.
+
+    The order is by a digest of each name: a change of the tree changes the choice only where it changes the code.
+    """
+    by_kind = dict[MutantKind, list[Mutant]]()
+    for one in sorted(mutants, key=lambda one: _rank(one, seed), reverse=True):
         by_kind.setdefault(one.kind, []).append(one)
-    for group in by_kind.values():
-        chance.shuffle(group)
+    by_kind = {kind: by_kind[kind] for kind in MutantKind if kind in by_kind}
     picked: list[Mutant] = []
     while len(picked) < count and any(by_kind.values()):
         picked += [group.pop() for group in by_kind.values() if group][: count - len(picked)]
     return picked
+
+
+def _rank(mutant: Mutant, seed: int) -> str:
+    return hashlib.sha256(f"{seed}/{mutant.name}".encode()).hexdigest()
 
 
 def compiles(source: str) -> bool:
@@ -169,16 +214,25 @@ def _awaits(statement: ast.stmt) -> bool:
     return simple and any(isinstance(one, ast.Await) for one in ast.walk(statement))
 
 
-def importers(module: str, tests: Mapping[str, frozenset[str]], product: Mapping[str, frozenset[str]]) -> list[str]:
+def importers(
+    module: str,
+    tests: Mapping[str, frozenset[str]],
+    product: Mapping[str, frozenset[str]],
+    slow: Collection[str] = (),
+) -> list[str]:
     """Test files that execute a module, the nearest first: those that import it, then those that import its importers.
 
-    `tests` and `product` are the imports by file and by module. Of equally near ones, those with the fewest imports.
+    `tests` and `product` are the imports by file and by module. Of equally near ones, those that are not slow, then
+    those in the folder of the same name, then those with the fewest imports.
     """
+    folder = "tests/" + "/".join(module.split(".")[1:-1]) + "/"
     found: dict[str, None] = {}
     near, known = {module}, {module}
     while near:
         files = [name for name, imports in tests.items() if name not in found and near & imports]
-        found |= dict.fromkeys(sorted(files, key=lambda name: (len(tests[name]), name)))
+        found |= dict.fromkeys(
+            sorted(files, key=lambda name: (name in slow, not name.startswith(folder), len(tests[name]), name))
+        )
         near = {name for name, imports in product.items() if near & imports} - known
         known |= near
     return list(found)

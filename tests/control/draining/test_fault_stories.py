@@ -8,7 +8,7 @@ import pytest
 
 from tests.control.draining.stage import GPUS, Stage, play
 from tests.control.scheduling.stage import NS
-from ullage.cloud.api import OutcomeUnknown, RequestRejected
+from ullage.cloud.api import OutcomeUnknown, RequestRejected, Throttled
 from ullage.errors import NotFound
 from ullage.kube.client.api import Binding, MergePatch
 from ullage.kube.client.resources import BUDGETS, NODES, PODS
@@ -207,6 +207,24 @@ def test_a_machine_whose_deletion_is_unknown_is_deleted_again() -> None:
         await stage.may_shrink()
         await stage.at_rest(1)
         assert await stage.notes("NodeNotRemoved") == []
+
+    play(story)
+
+
+def test_machines_that_go_together_are_deleted_in_one_call_and_a_cloud_that_asks_for_peace_has_it() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.pool(8)
+        stage.cloud.faults.fail("delete", Throttled("slow down", retry_after=40.0))
+        await stage.may_shrink()
+
+        async def were_refused() -> bool:
+            return stage.cloud.delete_calls > 0
+
+        refused_at = await stage.until(were_refused, 200)
+        await asyncio.sleep(refused_at + 39.0 - stage.now)
+        assert stage.cloud.delete_calls == 1, "nobody else asks meanwhile either"
+        await stage.at_rest(0)
+        assert stage.cloud.delete_calls == 2
 
     play(story)
 

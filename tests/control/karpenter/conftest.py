@@ -1,5 +1,6 @@
 """A real control plane with Karpenter for all tests of the folder, and our programs on it."""
 
+import json
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -10,9 +11,13 @@ import yaml
 from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.programs import PROGRAM
 from ullage.kube.auth.connect import find_access, open_api
+from ullage.model.provisioner import ZONE_LABEL
 from ullage.testing.controlplane import ControlPlane
 from ullage.testing.controlplane.fixtures import prepare
 from ullage.testing.karpenter_cluster import SETTINGS, KarpenterCluster, karpenter_cluster, karpenter_spec
+
+SPOT_ZONE = "zone-b"
+"""Zone in which the cloud has spot instances only. The NodePool takes none, so that it has no offering there."""
 
 
 class KarpenterPrograms(PoolPrograms):
@@ -31,8 +36,21 @@ class KarpenterPrograms(PoolPrograms):
 
 @pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with prepare(karpenter_spec(tmp_path_factory.mktemp("karpenter"))) as started:
+    folder = tmp_path_factory.mktemp("karpenter")
+    spec = karpenter_spec(folder)
+    _offer_spot(folder / "types.json")
+    with prepare(spec) as started:
         yield started
+
+
+def _offer_spot(types: Path) -> None:
+    """Add an offering to each instance type of the file that Karpenter reads."""
+    known = json.loads(types.read_text())
+    places = {"karpenter.sh/capacity-type": "spot", ZONE_LABEL: SPOT_ZONE}
+    where = [{"key": key, "operator": "In", "values": [value]} for key, value in places.items()]
+    for one in known:
+        one["offerings"].append({"Price": 0.1, "Available": True, "Requirements": where})
+    types.write_text(json.dumps(known))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.control.karpenter.conftest import KarpenterPrograms
+from tests.control.karpenter.conftest import SPOT_ZONE, KarpenterPrograms
 from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.programs import ALONE
 from tests.sim.karpenter.experiments import a_claim_by_hand
@@ -15,6 +15,7 @@ from ullage.kube.client.resources import NODE_CLAIMS, NODE_POOLS, PODS
 from ullage.kube.read.karpenter import read_node_pool
 from ullage.model.karpenter import INSTANCE_TYPE_LABEL, NODE_POOL_LABEL, REQUEST_LABEL, Tristate
 from ullage.model.karpenter_failure import FailureReason
+from ullage.model.provisioner import ZONE_LABEL
 from ullage.testing.controlplane import ControlPlane, GoProgram
 from ullage.testing.karpenter_cluster import (
     NAMESPACE,
@@ -56,6 +57,7 @@ async def test_every_claim_gets_its_node_and_a_rival_gets_none(
     assert len((await cluster.api.list(NODE_CLAIMS)).items) == count, "NodeClaims stay"
 
 
+@pytest.mark.full
 async def test_what_cannot_be_bought_fails_fast_with_the_reason(
     cluster: KarpenterCluster, plane: ControlPlane, programs: PoolPrograms, settings: str
 ) -> None:
@@ -160,6 +162,29 @@ async def test_insufficient_capacity_is_told_in_karpenters_words_and_tried_again
     await cluster.bound("a")
     await cluster.settled()
     assert len(cluster.claims_made - {"by-hand"}) == 1, "the node that was coming serves the next attempt"
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("agents")
+async def test_a_zone_without_an_offering_is_told_and_the_next_mapping_is_asked(
+    cluster: KarpenterCluster, plane: ControlPlane, programs: PoolPrograms, tmp_path: Path
+) -> None:
+    both = deepcopy(SETTINGS)
+    both["karpenter"]["pendingDeadline"] = "15s"
+    whole = both["karpenter"]["nodePools"]["h100"]
+    both["karpenter"]["nodePools"]["a-spot-only"] = whole | {"labels": {ZONE_LABEL: SPOT_ZONE}}
+    settings = tmp_path / "both.yaml"
+    settings.write_text(yaml.safe_dump(both))
+    programs.scheduler(plane.kubeconfig, "--settings", str(settings), ALONE)
+    programs.controller(plane.kubeconfig, "--settings", str(settings), ALONE)
+    await cluster.claim_pod("a")
+    said = await cluster.failure("a")
+    assert said.reason is FailureReason.NO_OFFERING, said
+    assert said.exhausted == ("a-spot-only",)
+    await cluster.bound("a")
+    await cluster.settled()
+    assert len(cluster.claims_made) == 1
+    assert await cluster.is_on_its_own_node("a")
 
 
 @pytest.mark.full

@@ -48,7 +48,7 @@ def test_a_claim_gets_the_node_that_was_bought_for_it() -> None:
     play(story)
 
 
-@pytest.mark.parametrize("kind", [GpuNodeKind.LEASED, GpuNodeKind.COUNTED])
+@pytest.mark.parametrize("kind", [GpuNodeKind.LEASED, pytest.param(GpuNodeKind.COUNTED, marks=pytest.mark.full)])
 def test_ten_claims_get_their_nodes_and_a_rival_gets_none(kind: GpuNodeKind) -> None:
     names = [f"p{n}" for n in range(10)]
 

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, a_scheduler, an_api
 from tests.kube.crds.bad_provisioners import SOUND, with_fields
 from ullage.clock import Clock, Instant
@@ -19,7 +21,7 @@ from ullage.cloud.kwok.provider import KwokProvider
 from ullage.config.settings import ProvisioningSettings, Settings
 from ullage.control.provisioning.wiring import ControllerEnvironment, ProvisioningController
 from ullage.errors import ApiError
-from ullage.kube.client.api import DELETE_NOW, KubeApi
+from ullage.kube.client.api import DELETE_NOW, KubeApi, MergePatch
 from ullage.kube.client.resources import NAMESPACES, NODE_PROVISIONERS, NODES, PODS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import POD_GROUP
@@ -54,6 +56,10 @@ class CountingCloud(KwokProvider):
         self.delete_calls = 0
         self.stop_mid_delete: Callable[[], None] | None = None
         """Called once, when a Node is gone and its machine is not."""
+        self.stop_after_delete: Callable[[], None] | None = None
+        """Called once, when a machine is gone and its Node is not."""
+        self.on_machine_end: Callable[[str], None] = lambda _name: None
+        """Stops the kubelet of a machine."""
         self._lists: list[tuple[float, list[Instance]]] = []
         self._books = api
 
@@ -74,6 +80,11 @@ class CountingCloud(KwokProvider):
             await self._joining.remove(ids[0])
             stop()
             await asyncio.Event().wait()
+        after, self.stop_after_delete = self.stop_after_delete, None
+        if after is not None:
+            await self._end_machine(ids[0])
+            after()
+            await asyncio.Event().wait()
         for one in ids:
             for pod in (await self._books.list(PODS)).items:
                 if pod.spec.node_name == one and pod.status.phase not in ("Succeeded", "Failed"):
@@ -82,6 +93,17 @@ class CountingCloud(KwokProvider):
         for one in ids:
             self.deleted.setdefault(one, self.now())
         await self._note()
+
+    async def _end_machine(self, name: str) -> None:
+        """End a machine as a real cloud does: its Node stays, and is not ready when its kubelet has been silent."""
+        rest, _, place = name.rpartition("-")
+        gone = frozenset({int(place)})
+        await self._edit(rest.rpartition("-")[2], lambda record: replace(record, gone=record.gone | gone))
+        self.deleted[name] = self.now()
+        await self._note()
+        self.on_machine_end(name)
+        silent = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+        await self._books.patch(NODES, name, MergePatch({"status": {"conditions": [silent]}}), subresource="status")
 
     async def _note(self) -> None:
         found = [one for record in await self._records() for one in self._instances(record)]
@@ -255,7 +277,8 @@ async def staged(seed: int, budget: FleetBudget) -> AsyncIterator[Stage]:
     controller = a_controller(server, around, settings, seed)
     scheduler = a_scheduler(server, 0, NetworkConditions(seed=seed, latency=LATENCY), seed)
     played = ControllerManagerSettings(behaviour=KubeletTimings(seed=seed, stop=SOON), seed=seed)
-    async with start_actors(an_api(server, seed + 1), clock, played):
+    async with start_actors(an_api(server, seed + 1), clock, played) as actors:
+        cloud.on_machine_end = actors.kubelets.fail
         stage = Stage(server, api, clock, cloud, controller, clock.now(), around.others, around.clocks)
         tending = asyncio.ensure_future(cloud.run())
         watching = asyncio.ensure_future(_watch_bounds(stage))

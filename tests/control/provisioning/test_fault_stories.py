@@ -1,14 +1,21 @@
 """Clouds that fail: nothing is bought twice, nothing leaks, no node is lost."""
 
 import asyncio
+import json
 import random
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from tests.contract.wire.asking import TABLE
 from tests.control.provisioning.stage import Stage, play
 from tests.control.provisioning.test_stories import names, told
 from ullage.cloud.api import NoCapacity, OutcomeUnknown, Throttled
+from ullage.kube.client.resources import NODE_PROVISIONERS
+from ullage.kube.client.transport import Request
 from ullage.model.provisioner import FleetBudget
+from ullage.sim.apiserver import InMemoryTransport
 
 pytestmark = [pytest.mark.story, pytest.mark.fault]
 
@@ -199,6 +206,26 @@ def test_crashes_at_any_moment_lead_to_the_same_end(seed: int) -> None:
     play(story, seed=seed + 1)
 
 
+def test_a_crash_between_the_deletion_of_a_machine_and_that_of_its_node_leaves_no_node() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.pool(scaleDownDelay="1m")
+        await stage.pods(names(1))
+        await stage.served()
+        stage.cloud.stop_after_delete = stage.controller.crash
+        await stage.leave(*names(1))
+
+        async def is_between() -> bool:
+            return not stage.controller.alive
+
+        between = await stage.until(is_between)
+        assert (await stage.tainted(), len(stage.cloud.deleted)) == (1, 1)
+        stage.controller.start()
+        assert await stage.has(0) - between > 60, "lists may lag"
+        assert (len(stage.cloud.made), stage.cloud.delete_calls) == (1, 1), "the cloud is asked nothing more"
+
+    play(story)
+
+
 async def _crash(stage: Stage, rng: random.Random) -> None:
     while True:
         await asyncio.sleep(rng.expovariate(1 / 8.0))
@@ -218,3 +245,47 @@ def test_no_capacity_anywhere_is_said_and_tried_again() -> None:
         assert len(stage.cloud.made) == 2
 
     play(story)
+
+
+async def _listed(stage: Stage) -> dict[str, dict[str, Any]]:
+    """The table that `kubectl get np` prints, by pool."""
+    path = f"/apis/gpu.scheduling/v1/{NODE_PROVISIONERS.plural}"
+    answer = await InMemoryTransport(stage.server).send(Request("GET", path, accept=TABLE))
+    table = json.loads(answer.body)
+    names = [column["name"] for column in table["columnDefinitions"]]
+    return {row["cells"][0]: dict(zip(names, row["cells"], strict=True)) for row in table["rows"]}
+
+
+def test_who_lists_pools_sees_back_offs_and_how_many_pods_wait_for_them() -> None:
+    async def story(stage: Stage) -> None:
+        stage.cloud.faults.fail("create", NoCapacity("none left"), times=1)
+        await stage.pool("blocked", template__labels={"kind": "wanted"})
+        await stage.pool("other", template__labels={"kind": "other"})
+        await stage.pods(names(3), nodeSelector={"kind": "wanted"})
+        await asyncio.sleep(30)
+        table = await _listed(stage)
+        assert {name: (row["BackOff"], row["Unmet"]) for name, row in table.items()} == {
+            "blocked": ("NoCapacity", 3),
+            "other": ("NoFailure", 0),
+        }
+        await stage.served()
+        row = (await _listed(stage))["blocked"]
+        assert (row["BackOff"], row["Unmet"]) == ("NoFailure", 0)
+
+    play(story)
+
+
+def test_nodes_are_named_in_the_log() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.pool(scaleDownDelay="1m")
+        await stage.pods(names(2))
+        await stage.served()
+        await stage.leave(*names(2))
+        await stage.has(0)
+        every = ", ".join(sorted(stage.cloud.made))
+        named = {(line["event"], line.get("kind", ""), line.get("names")) for line in lines}
+        steps = {("step", kind, every) for kind in ("TaintForDeletion", "TerminateInstance")}
+        assert steps | {("bought", "", every)} <= named
+
+    with capture_logs() as lines:
+        play(story)

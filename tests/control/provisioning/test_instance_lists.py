@@ -91,3 +91,23 @@ def test_a_list_that_failed_is_asked_for_again_without_being_told() -> None:
         assert (cloud.lists, clouds.next_list()) == (3, None)
 
     told(story)
+
+
+def test_lists_of_a_provider_that_tells_are_known_up_to_now_and_those_that_failed_not_at_all() -> None:
+    async def story(clouds: InstanceLists, cloud: CountingCloud) -> None:
+        name = POOLS[0].provider
+        assert clouds.horizon("another") is None
+        await asyncio.sleep(100)
+        told_now = clouds.horizon(name)
+        assert told_now is not None
+        assert (told_now.until, told_now.staleness) == (loop_clock().steady(), 30.0)
+        began = told_now.until
+        clouds.look_again()
+        out_of_date = clouds.horizon(name)
+        assert out_of_date is not None
+        assert out_of_date.until == began - 100, "something changed, and was not listed yet"
+        cloud.faults.fail("list", Throttled("slow down"))
+        await clouds.refresh(POOLS)
+        assert clouds.horizon(name) is None
+
+    told(story, CloudBehaviour(list_lag=30.0))

@@ -122,13 +122,13 @@ async def test_each_gpu_has_one_holder_whoever_comes_first(plane: ControlPlane, 
     agent = ("agent", "--node-name", NODE, "--simulate", "2xL4", "--mode", "leased")
     own = plane.kubeconfig_for(SCHEDULER)
     with running(plane.kubeconfig, *agent), running(own, "scheduler", "--no-leader-election"):
-        await eventually(lambda: api.list(GPU_NODE_STATUSES), until=lambda now: _total(now.items) == 2, seconds=20)
+        await eventually(lambda: api.list(GPU_NODE_STATUSES), until=lambda now: _total(now.items) == 2, seconds=60)
         await publish(api)
         await by_lease(api, "ours")
-        await eventually(lambda: placed(api), until=lambda now: now == {"ours"}, seconds=20)
+        await eventually(lambda: placed(api), until=lambda now: now == {"ours"}, seconds=60)
         await by_resource_claim(api, "theirs")
         await by_resource_claim(api, "waits")
-        await eventually(lambda: placed(api), until=lambda now: len(now) == 2, seconds=20)
+        await eventually(lambda: placed(api), until=lambda now: len(now) == 2, seconds=60)
         await by_lease(api, "ours-waits")
         reserved = await reservations(api)
         for name in reserved:
@@ -139,7 +139,7 @@ async def test_each_gpu_has_one_holder_whoever_comes_first(plane: ControlPlane, 
         assert await reservations(api) == reserved
 
         await api.delete(PODS, "ours", NS, how=DELETE_NOW)
-        await eventually(lambda: placed(api), until=lambda now: len(now) == 2, seconds=20)
+        await eventually(lambda: placed(api), until=lambda now: len(now) == 2, seconds=60)
         assert sorted(map(len, (await holders(api)).values())) == [1, 1], "what was let go, one of those who wait has"
 
 

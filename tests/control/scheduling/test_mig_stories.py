@@ -174,3 +174,31 @@ def test_a_lease_that_names_nobody_is_swept_and_keeps_nobody_off_for_long() -> N
         await waits_for(stage, "whole")
 
     play(Setting(nodes=1), story)
+
+
+@pytest.mark.parametrize("last", [1, 3], ids=["a-slice", "three-slices"])
+def test_a_slice_that_becomes_free_goes_at_once_to_who_waited_longest(last: int) -> None:
+    """Those who wait are in back-off when it does: others came and went, and were tried for in vain."""
+
+    async def story(stage: Stage) -> None:
+        await stage.becomes(NODE, split(NODE, gpus=(0,)))
+        await submit_slice(stage, "first", 7 - last)
+        await submit_slice(stage, "last", last)
+        await waits_for(stage, "first", "last")
+        await submit_slice(stage, "old", last)
+        await asyncio.sleep(2)
+        for number in range(5):  # whole GPUs beside it are taken and let go: back-offs grow to ten seconds
+            await submit(stage.api, NS, f"other{number}", 4)
+            await waits_for(stage, f"other{number}")
+            await stage.delete(f"other{number}")
+            await asyncio.sleep(11)
+        await stage.delete("last")
+        await submit_slice(stage, "newcomer", last)
+        assert await stage.until(lambda: is_bound(stage, "old"), 60) < 2.0
+        assert "newcomer" not in await stage.bound()
+
+    play(Setting(nodes=1), story)
+
+
+async def is_bound(stage: Stage, pod: str) -> bool:
+    return pod in await stage.bound()

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from tests.control.scheduling.fleet import add_nodes, submit
 from tests.control.scheduling.programs import ALONE, Programs
 from tests.control.scheduling.reading import unplaced, until
-from tests.control.scheduling.test_core import Sitting, wanting
 from tests.decide.preemption.fleets import H100, NOW, a_pod, leased
+from tests.decide.scheduling.test_core import Sitting, wanting
 from ullage.cli.main import run
 from ullage.cli.scheduler import election_of
 from ullage.clock import WallClock

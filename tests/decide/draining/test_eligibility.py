@@ -13,6 +13,7 @@ from ullage.decide.draining.inputs import DrainPolicy
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.pod import Owner
 from ullage.model.shape import Shape
+from ullage.model.units import Milli
 from ullage.state.cluster import Fact
 
 DAEMON = Owner("DaemonSet", "d", "d")
@@ -77,4 +78,4 @@ def test_the_used_part(facts: list[Fact | tuple[Fact, ...]], policy: dict[str, A
 @pytest.mark.parametrize(("milli", "too_much"), [(300, False), (299, True)], ids=["equal-is-low-enough", "more-is-not"])
 def test_the_threshold(milli: int, too_much: bool) -> None:
     snapshot = a_picture(node("a"), pod("p", "a", cpu=3)).snapshot
-    assert used_shares(snapshot, DrainPolicy(used_milli=milli), now=NOW)[1].tolist() == [too_much]
+    assert used_shares(snapshot, DrainPolicy(used_milli=Milli(milli)), now=NOW)[1].tolist() == [too_much]

@@ -8,9 +8,10 @@ from ullage.model.claim import Claim, DeviceRequest, TopologyMode
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.pod_marks import SafeToEvict
+from ullage.model.units import Milli
 from ullage.state.cluster import Fact
 
-LOW = DrainPolicy(gpu_used_milli=250)
+LOW = DrainPolicy(gpu_used_milli=Milli(250))
 """Nodes with one GPU of four in use are candidates, those with two are not."""
 
 

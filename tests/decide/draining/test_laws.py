@@ -17,6 +17,7 @@ from ullage.decide.placement.filters.pod_query import PodQuery
 from ullage.decide.placement.filters.rules import check_node
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import Deleted, ObjectKey
+from ullage.model.units import Milli
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.drain_plan import left_behind, violations
 
@@ -25,7 +26,7 @@ PLAIN = worlds() | crowded()
 
 
 def planned(assigner: PodAssigner, world: World, memory: PlannerMemory = FRESH) -> DrainPlan:
-    policy = DrainPolicy(used_milli=800, in_turn=world.in_turn)
+    policy = DrainPolicy(used_milli=Milli(800), in_turn=world.in_turn)
     return plan_drain(assigner, DrainInputs(removing=world.removing), policy, memory, now=NOW)
 
 

@@ -39,3 +39,22 @@ def planned_beside(*, dead: bool, on: str) -> DrainPlan:
 def test_a_node_with_a_leased_gpu(dead: bool, answer: str) -> None:
     plan = planned_beside(dead=dead, on="a")
     assert (sorted(going(plan)), staying(plan).get("a", "")) == ([] if answer else ["a"], answer)
+
+
+@pytest.mark.parametrize(
+    ("quarantined", "answer"),
+    [pytest.param(True, "NoPlaceToMovePods", id="in-quarantine"), pytest.param(False, "", id="free")],
+)
+def test_a_gpu_in_quarantine_is_no_place_for_pods_that_would_have_to_move(quarantined: bool, answer: str) -> None:
+    """The other node has one GPU that no pod uses, and its Lease names a pod that is gone."""
+    runs = [replace(pod(name, on, gpus=1), gpu_ids=(0,)) for name, on in (("p", "a"), ("q", "b"))]
+    assigner = a_picture(gpu_node("a", 2), gpu_node("b", 2), *runs)
+    if quarantined:
+        hold = LeaseHold("dead")
+        lease = GpuLease(
+            name="gpu-b-1", node="b", device=1, holds=(hold,), shared=False, renewed=NOW, resource_version="1"
+        )
+        assigner.snapshot.apply(Added(ObjectKey("leases", lease.name), lease))
+    facts = DrainInputs(candidates=frozenset("a"))
+    plan = plan_drain(assigner, facts, DrainPolicy(), FRESH, UNLIMITED, now=NOW)
+    assert (sorted(going(plan)), staying(plan).get("a", "")) == ([] if answer else ["a"], answer)

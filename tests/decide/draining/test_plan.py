@@ -15,7 +15,7 @@ from ullage.model.node import Taint
 from ullage.model.pod import Phase
 from ullage.model.pod_marks import SafeToEvict
 from ullage.model.shape_terms import HostPort
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Milli
 
 
 def test_pods_go_to_nodes_that_stay_and_those_are_searched_from_the_other_end() -> None:
@@ -42,7 +42,7 @@ def test_empty_nodes_go_first_and_need_no_room() -> None:
 def test_what_other_nodes_have_against_a_pod_is_told() -> None:
     tainted = node("t", taints=(Taint("dedicated", "x", "NoSchedule"),))
     plan = planned(
-        node("a"), node("b", 2), node("c", 2), tainted, pod("p", "a", cpu=3), policy=DrainPolicy(used_milli=300)
+        node("a"), node("b", 2), node("c", 2), tainted, pod("p", "a", cpu=3), policy=DrainPolicy(used_milli=Milli(300))
     )
     assert answer(plan, "a").detail == "there is no other node"
     full = planned(node("a"), node("b", 4), pod("q", "b", cpu=3), tainted, pod("t", "t", cpu=9), pod("p", "a", cpu=3))

@@ -24,7 +24,7 @@ from ullage.model.pod import Owner, Phase, Pod
 from ullage.model.pod_marks import SafeToEvict
 from ullage.model.removal_plan import PlanViolation, RemovalPlan
 from ullage.model.stepper import finish
-from ullage.model.units import Instant, Seconds
+from ullage.model.units import Instant, Milli, Seconds
 from ullage.model.vm import MigrationPhase, Vm, VmAmounts
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -105,7 +105,7 @@ def plan(*facts: Any) -> DrainPlan:
     """A plan for node a alone."""
     snapshot = a_snapshot(a_node("a"), a_node("b"), *facts, config=USED)
     inputs = DrainInputs(candidates=frozenset({"a"}))
-    return plan_drain(PodAssigner(snapshot), inputs, DrainPolicy(used_milli=1000), now=NOW)
+    return plan_drain(PodAssigner(snapshot), inputs, DrainPolicy(used_milli=Milli(1000)), now=NOW)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,14 @@ def test_commands_can_be_copied(one: Situation) -> None:
         assert tried.remedy.commands or tried.remedy.sentence.startswith("wait"), tried.remedy.sentence
 
 
+def test_nobody_is_advised_to_tolerate_the_taint_that_keeps_leased_gpus_apart() -> None:
+    """Whoever follows that would see GPUs of others; the webhook would keep the pod off, too."""
+    found = explained(next(one for one in SITUATIONS if one.name == "a plain request on a leased node"))
+    assert [one.remedy.sentence for one in found.remedies if "gpu.scheduling/claim" in one.remedy.sentence]
+    said = (found.message, *found.steps, *(word for one in found.remedies for word in one.remedy.commands))
+    assert [one for one in said if "/spec/tolerations" in one or one.startswith("tolerate ")] == []
+
+
 def test_a_gang_is_told_of_the_nodes_that_it_lacks_not_of_all_that_it_needs() -> None:
     found = explained(next(one for one in SITUATIONS if one.name.startswith("five seats of six")))
     assert [one.remedy.sentence for one in found.remedies if one.proof.works] == ["another node like h0"]

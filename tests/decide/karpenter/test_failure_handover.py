@@ -174,3 +174,27 @@ def test_an_unclaimed_node_with_a_live_smart_pod_stays_closed() -> None:
     cluster.node_joins()
     cluster.settle()
     assert cluster.node().closed_for == UNCLAIMED
+
+
+def test_nodes_that_the_rules_refuse_are_bought_a_few_times_and_not_for_ever() -> None:
+    """Karpenter does not know the device that the pod asks for beside GPUs, and nodes come without it."""
+    cluster = Cluster(claim_pod("a", pod={"requests": {"cpu": "4", "example.com/fpga": "1"}}))
+    reasons = []
+    for number in range(3):
+        cluster.ask()
+        name = f"n{number}"
+        cluster.karpenter_claims("Launched", "Registered", name=f"claim-{number}")
+        cluster.node_joins(name)
+        cluster.smart_pod_binds(name)
+        cluster.agent_reports(name)
+        cluster.settle()
+        cluster.now += 301.0
+        cluster.agent_reports(name)
+        cluster.settle()
+        reasons.append(failure_of(cluster).reason)
+        cluster.now += 300.0
+    assert reasons == [*[FailureReason.INVENTORY_TIMEOUT] * 2, FailureReason.NODE_UNSUITABLE]
+    assert "NodeTooSmall" in failure_of(cluster).message
+    cluster.now += 3600.0
+    cluster.ask()
+    assert not cluster.smart_pods

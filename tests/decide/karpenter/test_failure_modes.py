@@ -299,6 +299,8 @@ def test_27_a_smart_pod_the_server_refuses_is_told_to_the_owner() -> None:
     cluster.turn()
     assert failure_of(cluster).reason is FailureReason.REJECTED
     assert "quota" in failure_of(cluster).message
+    cluster.turn(seconds=cluster.policy.first_backoff)
+    assert cluster.smart_pods, "the API server may take it by now: nobody tells when a quota or a PriorityClass changes"
 
 
 def test_30_no_two_smart_pods_share_an_id() -> None:

@@ -126,6 +126,10 @@ def _chosen(requests: list[CapacityRequest]) -> list[tuple[CapacityRequest, Chos
     return found
 
 
+def _in_zones(*zones: str) -> tuple[NodeTerm, ...]:
+    return (NodeTerm(labels=(Requirement(ZONE_LABEL, Operator.IN, zones),)),)
+
+
 asks = st.lists(
     st.builds(
         lambda n, gib, shared, share, zone: request(
@@ -133,13 +137,13 @@ asks = st.lists(
             exclusivity=Exclusivity.SHARED if shared else Exclusivity.EXCLUSIVE,
             memory=gib * GIB,
             shareable=share,
-            zones=zone,
+            node_affinity=zone,
         ),
         st.integers(0, 10_000),
         st.integers(1, 80),
         st.booleans(),
         st.booleans(),
-        st.sampled_from([(), ("z1",), ("z2",)]),
+        st.sampled_from([None, _in_zones("z1"), _in_zones("z2")]),
     ),
     max_size=30,
     unique_by=lambda one: one.pod,
@@ -156,7 +160,7 @@ def test_groups_are_a_partition_within_one_gpu_of_requests_that_may_share(reques
             continue
         assert group.gpus == 1
         assert all(one.shareable and one.ask.exclusivity is Exclusivity.SHARED for one in group.requests)
-        assert len({one.zones for one in group.requests}) == 1
+        assert len({one.node_affinity for one in group.requests}) == 1
         memory = sum(-(-1000 * one.ask.memory // group.mapping.gpu_memory) for one in group.requests)
         assert memory <= 1000
 
@@ -186,9 +190,8 @@ def test_the_smart_pod_asks_for_what_the_waiting_pod_needs() -> None:
         model="A100",
         requests=(("cpu", 50), ("ephemeral-storage", 7), ("memory", 9), (GPU, 4000)),
         node_selector=(("team", "x"),),
-        node_affinity=(NodeTerm(labels=(Requirement("a", Operator.IN, ("b",)),)),),
+        node_affinity=_in_zones("z1", "z2"),
         tolerations=(Toleration(key="mine", exists=True),),
-        zones=("z1", "z2"),
     )
     (group,) = grouped(_chosen([one]))
     create = create_smart_pod(group, KarpenterPolicy(), why="because")
@@ -198,8 +201,7 @@ def test_the_smart_pod_asks_for_what_the_waiting_pod_needs() -> None:
         "karpenter.sh/nodepool": "gpu-a100",
         REQUEST_LABEL: group.id,
     }
-    assert create.node_affinity is not None
-    assert [r.key for r in create.node_affinity[0].labels] == ["a", ZONE_LABEL]
+    assert create.node_affinity == one.node_affinity
     assert {t.key for t in create.tolerations} == {"mine", "nvidia.com/gpu", HANDOVER, "gpu.scheduling/leased"}
     assert create.key.name.startswith("smart-gpu-scheduler-a100-")
     assert dict(create.labels)["tensor-fusion.ai/component"] == "smart-scheduler"

@@ -11,7 +11,7 @@ from ullage.model.device import Device, Inventory
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.node import Node
-from ullage.model.pod import Phase, Pod
+from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.model.shape import Shape, asking_for, interned
@@ -19,6 +19,7 @@ from ullage.model.units import Bytes, Instant
 from ullage.state.cluster import Fact
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.audit import drifted, row_facts, shared_facts
+from ullage.testing.facts import node_fact, pod_fact
 
 NOW = Instant(1000.0)
 GIB = 1 << 30
@@ -28,8 +29,7 @@ WHOLE = DeviceRequest(topology=TopologyMode.IGNORE)
 
 def a_node(name: str, gpus: int = 4, **facts: Any) -> Node:
     offers = {"cpu": 64_000, "memory": 10**12, "pods": 110_000, GPU: 1000 * gpus}
-    plain: dict[str, Any] = {"ready": True, "unschedulable": False, "labels": {}, "taints": ()}
-    return Node(name=name, uid=name, created=Instant(0.0), **{"allocatable": offers, **plain, **facts})
+    return node_fact(name, **{"allocatable": offers, **facts})
 
 
 def an_inventory(node: str, *islands: int, model: str = H100, at: float = NOW) -> Inventory:
@@ -57,10 +57,8 @@ def a_pod(name: str, *, on: str = "", gpus: Sequence[int] | int = (), priority: 
         shape = asking_for(
             shape, DeviceRequest(**{f: getattr(ask, f) for f in ask.__struct_fields__} | {"count": count})
         )
-    plain: dict[str, Any] = {"deleting": False, "gated": False, "scheduler": "", "owner": None, "labels": {}}
-    more = {"created": 0.0, "phase": Phase.RUNNING if on else Phase.PENDING, **plain, **facts}
-    key = ObjectKey(more.pop("namespace", "n"), name)
-    return Pod(key=key, uid=f"uid-{name}", node=on, priority=priority, shape=interned(shape), gpu_ids=ids, **more)
+    more = {"namespace": "n", "scheduler": "", **facts}
+    return pod_fact(name, node=on, priority=priority, shape=interned(shape), gpu_ids=ids, **more)
 
 
 def a_budget(name: str, app: str, allowed: int, **facts: Any) -> PodDisruptionBudget:

@@ -10,7 +10,6 @@ from ullage.config.settings import Settings
 from ullage.decide.provisioning.core import ProvisioningCore, can_change_plan
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.intents import ScaleUp, TerminateInstance
-from ullage.model.node import Node
 from ullage.model.outcomes import LaunchFailed, PoolActionDone, PoolActionFailed, PoolFailure, PoolOutcome
 from ullage.model.pod import Phase, Pod
 from ullage.model.pod_marks import PodDrainInfo
@@ -18,26 +17,19 @@ from ullage.model.provisioner import AwaitedInstance, CloudFailure, Provisioner
 from ullage.model.shape import Shape, interned
 from ullage.model.units import Instant, Steady
 from ullage.state.snapshot import ClusterSnapshot
+from ullage.testing.facts import node_fact, pod_fact
 
 NOW = Instant(100_000.0)
 KEY = ObjectKey("default", "p")
-POD = Pod(
-    key=KEY,
+POD = pod_fact(
+    KEY.name,
+    namespace=KEY.namespace,
     uid="u",
-    created=Instant(0.0),
     node="n",
     phase=Phase.PENDING,
-    deleting=False,
-    gated=False,
-    scheduler="gpu-scheduler",
-    priority=0,
-    labels={},
     shape=interned(Shape(namespace="default")),
-    owner=None,
 )
-NODE = Node(
-    name="n", uid="n", created=Instant(0.0), ready=True, unschedulable=False, labels={}, taints=(), allocatable={}
-)
+NODE = node_fact("n")
 
 
 def changed(**fields: Any) -> FactEvent[Pod]:

@@ -1,5 +1,7 @@
 """Stage two: one kind of action, in the right order, never past a bound."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,6 +92,47 @@ def test_a_taint_of_a_wrong_clock_is_due_when_its_seconds_have_passed() -> None:
         70.0,
     )
     assert asked(provisioner, pool, now=70.0).kind is PoolStepKind.TERMINATE_INSTANCE
+
+
+@pytest.mark.parametrize(
+    ("facts", "goes"),
+    [
+        pytest.param({}, True, id="as-after-a-crash"),
+        pytest.param({"given_up_at": 61.0}, False, id="its-grace-is-not-over"),
+        pytest.param({"delete_after": 61.0}, False, id="not-due"),
+        pytest.param({"protected": True}, False, id="protected"),
+        pytest.param({"draining": True}, False, id="the-drain-loop-has-it"),
+        pytest.param({"unlisted": False}, False, id="nobody-watched-the-lists"),
+    ],
+)
+@pytest.mark.parametrize("needed", [False, True], ids=["not-needed", "as-many-are-needed"])
+def test_a_node_without_an_instance_goes_also_where_none_would(facts: dict[str, Any], goes: bool, needed: bool) -> None:
+    plain: dict[str, Any] = {"instance": "", "unlisted": True, "given_up_at": 60.0, "delete_after": 60.0}
+    pool = [*nodes(2, 0), a_node("ghost", **(plain | facts))]
+    step = asked(a_provisioner(min_size=3 if needed else 0), pool, now=60.0)
+    found = [action for action in step.actions if isinstance(action, TerminateInstance)]
+    assert [(one.node, one.instance, one.gone) for one in found] == ([("ghost", "", True)] if goes else [])
+
+
+def test_a_node_without_an_instance_keeps_its_pool_from_nothing() -> None:
+    """One that never had GPUs, and one that is due and cannot be deleted, as with a finalizer."""
+    bare = a_node("bare", instance="", upcoming=True, failed_to_register=True)
+    ghost = a_node("ghost", instance="", unlisted=True, given_up_at=60.0, delete_after=60.0)
+    assert (
+        asked(a_provisioner(max_size=9), [bare, ghost, *nodes(2, 0)], now=60.0, wanted=3).kind is PoolStepKind.SCALE_UP
+    )
+    step = asked(a_provisioner(), [bare, ghost, *nodes(1, 3)], now=60.0)
+    assert step.kind is PoolStepKind.TAINT_FOR_DELETION
+    assert {action.node for action in step.actions if isinstance(action, TaintForDeletion)} <= {
+        node.name for node in nodes(1, 3)
+    }
+
+
+def test_a_node_without_an_instance_is_spared_for_nobody() -> None:
+    ghost = a_node("ghost", instance="", unlisted=True, given_up_at=90.0, delete_after=9.0)
+    pool = [*nodes(4, 0), a_node("due", delete_after=5.0), ghost]
+    step = asked(a_provisioner(min_size=5), pool, now=60.0)
+    assert [action.node for action in step.actions if isinstance(action, Untaint)] == ["due"]
 
 
 def test_a_doomed_node_with_a_pod_on_it_is_spared_whatever_its_time_says() -> None:

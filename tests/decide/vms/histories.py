@@ -41,6 +41,10 @@ class Guest:
     """Pod it migrates to, once bound."""
     seen: Vm | None = None
     """The VirtualMachine as the scheduler has seen it."""
+    heard: VmAmounts | None = None
+    """Another maximum than the VM was made with, once the agent has heard of it."""
+    possible: list[VmAmounts] = field(default_factory=list)
+    """Amounts that the scheduler has seen its agent go by, since its last permit within the maximum."""
     lost: bool = False
 
     @property
@@ -81,6 +85,7 @@ class VmHistories(RuleBasedStateMachine):
     def show(self, pod: VmPod) -> None:
         """The scheduler sees the pod as the API server has it."""
         self.shown[pod.key.name] = pod
+        self.objects.guests[pod.vm].possible += proven(pod)
         self.ledger.put_pod(pod)
 
     def started(self) -> VmLedger:
@@ -107,7 +112,7 @@ class VmHistories(RuleBasedStateMachine):
         vm = a_vm(name, use, use.plus(more))
         if not room_for_vm(self.ledger, node, vm):
             return
-        self.objects.guests[name] = Guest(vm, version, permit=use, pod=name, seen=vm)
+        self.objects.guests[name] = Guest(vm, version, permit=use, pod=name, seen=vm, heard=vm.maximum)
         self.objects.pods[name] = a_vm_pod(name, node, use if approved else None)
         self.ledger.put_vm(vm)
         self.show(self.objects.pods[name])
@@ -158,7 +163,8 @@ class VmHistories(RuleBasedStateMachine):
         guest = self.objects.guests[self.pick(self.objects.guests, number)]
         if guest.lost:
             return
-        wanted = wanted.at_most(guest.vm.maximum)
+        assert guest.heard is not None
+        wanted = wanted.at_most(guest.heard)
         if guest.vm.key.name not in self.objects.migrations:
             self.resize(guest, guest.vm.use.at_most(wanted))
         request = PermitRequest(
@@ -177,7 +183,9 @@ class VmHistories(RuleBasedStateMachine):
     def read_afresh(self, guest: Guest, wanted: VmAmounts) -> None:
         """The scheduler reads pod and VM before it lowers anything, and where it does not know what it last wrote."""
         account = self.ledger.account(key(guest.pod))
-        if account.known and account.reserved.within(wanted) and guest.pod not in self.assumed:
+        assert guest.seen is not None
+        settled = account.known and guest.seen.scaling and guest.pod not in self.assumed
+        if settled and account.reserved.within(wanted):
             return
         self.deliver(guest)
         self.assumed.pop(guest.pod, None)
@@ -205,9 +213,17 @@ class VmHistories(RuleBasedStateMachine):
         self.reported.add(self.objects.pods[guest.pod].uid)
         self.silent.discard(self.objects.pods[guest.pod].uid)
         self.ledger.report(key(guest.pod))
+        self.forget_possible(guest)
         guest.permit = decided.permit.granted
         if guest.version == 1:
             self.resize(guest, decided.permit.granted)
+
+    def forget_possible(self, guest: Guest) -> None:
+        """An agent with a permit within the maximum holds no larger one."""
+        approved = self.shown[guest.pod].approved
+        assert guest.seen is not None
+        if approved is not None and approved.within(guest.seen.maximum):
+            guest.possible = []
 
     def resize(self, guest: Guest, use: VmAmounts) -> None:
         guest.vm = msgspec.structs.replace(guest.vm, use=use)
@@ -244,8 +260,25 @@ class VmHistories(RuleBasedStateMachine):
         self.deliver(self.objects.guests[self.pick(self.objects.guests, number)])
 
     def deliver(self, guest: Guest) -> None:
+        if guest.seen is not None:
+            guest.possible.append(guest.seen.maximum)
         guest.seen = guest.vm
+        for pod in (guest.pod, guest.target):
+            guest.possible += proven(self.shown[pod]) if pod in self.shown else []
         self.ledger.put_vm(guest.vm)
+
+    @precondition(lambda self: self.objects.guests)
+    @rule(number=ANY, most=SLOTS)
+    def change_maximum(self, number: int, most: VmAmounts) -> None:
+        """Somebody gives the VM another maximum, perhaps below its permit. Its agent goes by the old one for a time."""
+        guest = self.objects.guests[self.pick(self.objects.guests, number)]
+        guest.vm = msgspec.structs.replace(guest.vm, maximum=most)
+
+    @precondition(lambda self: self.objects.guests)
+    @rule(number=ANY)
+    def hear_maximum(self, number: int) -> None:
+        guest = self.objects.guests[self.pick(self.objects.guests, number)]
+        guest.heard = guest.vm.maximum
 
     @precondition(lambda self: self.objects.pods)
     @rule(number=ANY)
@@ -254,6 +287,13 @@ class VmHistories(RuleBasedStateMachine):
         name = self.pick(self.objects.pods, number)
         self.objects.pods[name] = msgspec.structs.replace(self.objects.pods[name], approved=None)
         self.show(self.objects.pods[name])
+
+    @precondition(lambda self: self.objects.guests)
+    @rule(number=ANY)
+    def switch_autoscaling(self, number: int) -> None:
+        """Somebody takes the label off, or puts it on again. The agent hears of it late, and goes on until then."""
+        guest = self.objects.guests[self.pick(self.objects.guests, number)]
+        guest.vm = msgspec.structs.replace(guest.vm, scaling=not guest.vm.scaling)
 
     @rule(watermark=st.sampled_from([0.3, 0.7, 1.0]), system=st.builds(size, st.sampled_from([0.1, 0.9, 3]),
           st.sampled_from([0.5, 1, 9])), unit=st.sampled_from([size(1, 4), size(2, 4), size(1, 1)]))  # fmt: skip
@@ -267,6 +307,8 @@ class VmHistories(RuleBasedStateMachine):
         self.ledger = self.started()
         self.reported, self.silent, self.assumed, self.shown = set(), set(), {}, {}
         for guest in self.objects.guests.values():
+            self.give_up_what_cannot_be_read(guest)
+            guest.seen, guest.possible = None, []
             self.deliver(guest)
         for pod in self.objects.pods.values():
             self.show(pod)
@@ -274,6 +316,11 @@ class VmHistories(RuleBasedStateMachine):
             self.ledger.put_ordinary(ordinary)
         for migration in self.objects.migrations.values():
             self.ledger.put_migration(migration)
+
+    def give_up_what_cannot_be_read(self, guest: Guest) -> None:
+        """The limit of docs/vms.md: a maximum that was lowered below a permit, and no annotation that tells of it."""
+        if not any(guest.permit.within(one) for one in proven(self.objects.pods[guest.pod])):
+            guest.permit = guest.permit.at_most(guest.vm.maximum.at_least(guest.vm.use))
 
     # Migrations: started, target bound, and then one of two ends.
 
@@ -372,16 +419,42 @@ class VmHistories(RuleBasedStateMachine):
 
     def count(self, guest: Guest, pod: VmPod, which: str) -> tuple[int, int, int, int]:
         assert guest.seen is not None
-        use, most = getattr(guest.seen.use, which), getattr(guest.seen.maximum, which)
+        use, most = getattr(guest.seen.use, which), self.most(guest, which)
         shown = self.shown[pod.key.name]
-        approved, assumed = shown.approved, self.assumed.get(pod.key.name)
+        approved, assumed = self.believed(guest, shown.approved), self.assumed.get(pod.key.name)
         floor = max(use, getattr(assumed, which) if assumed else 0)
+        moving = guest.vm.key.name in self.objects.migrations and pod.key.name == guest.pod
+        if not guest.seen.scaling and shown.requested is None:
+            return floor, 0, 0, floor if moving else 0
         reserved, buffer = max(floor, getattr(approved, which) if approved else 0), 0
         if approved is None or (self.rule is RestartRule.ASSUME_MAX and pod.uid not in self.reported):
             reserved = max(reserved, most)
             buffer = reserved - floor
         pressure = 0
         if shown.requested is not None and pod.uid not in self.silent:
-            pressure = max(0, getattr(shown.requested, which) - reserved)
-        moving = guest.vm.key.name in self.objects.migrations and pod.key.name == guest.pod
+            asked = min(getattr(shown.requested, which), getattr(guest.seen.maximum, which))
+            pressure = max(0, asked - reserved)
         return reserved, buffer, pressure, reserved + pressure if moving else 0
+
+    def most(self, guest: Guest, which: str) -> int:
+        assert guest.seen is not None
+        largest: int = max(getattr(one, which) for one in [guest.seen.maximum, *guest.possible])
+        return largest
+
+    def believed(self, guest: Guest, approved: VmAmounts | None) -> VmAmounts | None:
+        assert guest.seen is not None
+        if approved is None:
+            return None
+        fits = [
+            getattr(approved, which) <= max(getattr(guest.seen.use, which), self.most(guest, which))
+            for which in ("cpu", "memory")
+        ]
+        return approved if all(fits) else None
+
+
+def proven(pod: VmPod) -> list[VmAmounts]:
+    """The approval, if the pod says too that the agent asked for as much: then the scheduler wrote it."""
+    if pod.approved is None or pod.requested is None:
+        return []
+    asked, given = pod.requested, pod.approved
+    return [given] if given.cpu <= asked.cpu and given.memory <= asked.memory else []

@@ -31,6 +31,8 @@ class SettlingHistories(VmHistories):
 
     def settle(self) -> None:
         core = VmCore(self.ledger, VmRules())
+        for guest in self.objects.guests.values():
+            guest.heard = guest.vm.maximum
         for now in range(0, CALM, STEP):
             for name in sorted(self.objects.migrations):
                 self.move(name)

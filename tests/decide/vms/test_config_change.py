@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.state.test_vm_room import DOCUMENT, a_node, a_snapshot
 from tests.vms import GI, node_config, size, vm_config
 from ullage.decide.vms.config_change import ConfigChange, compare_configs
 from ullage.kube.read.vm_config import read_config
+from ullage.model.fact_event import Deleted, Updated
 from ullage.model.vm import VmAmounts
 from ullage.model.vm_config import (
     ConfigRefusal,
@@ -15,6 +17,7 @@ from ullage.model.vm_config import (
     NodeOverride,
     ResourceConfig,
     VmConfig,
+    VmNodesDocument,
     node_capacity,
     ordinary_reserved,
 )
@@ -161,3 +164,14 @@ def test_capacity_of_a_node(allocatable: int, system: int, slot: int, expected: 
 )
 def test_ordinary_pods_are_rounded_up_together(requested: int, expected: int) -> None:
     assert ordinary_reserved(requested, margin=500, slot=1000) == expected
+
+
+def test_a_wrong_document_that_is_deleted_is_refused_no_more() -> None:
+    good = vm_config(node_config(watermark=0.5))
+    snapshot = a_snapshot(a_node(), config=good)
+    wrong = VmNodesDocument(key=DOCUMENT, refusal=ConfigRefusal("nodeDefaults.cpu.watermark", "must be above 0"))
+    snapshot.apply(Updated(DOCUMENT, VmNodesDocument(key=DOCUMENT, config=good), wrong))
+    assert str(snapshot.vms.refusal) == "Invalid config at nodeDefaults.cpu.watermark: must be above 0"
+    snapshot.apply(Deleted(DOCUMENT, wrong))
+    assert snapshot.vms.config == good
+    assert snapshot.vms.refusal is None

@@ -52,6 +52,19 @@ def settle(core: VmCore, name: str, wanted: VmAmounts, now: float = 0.0, load: f
     core.approval_written(written(ask(core, name, wanted, now, load).write))
 
 
+def test_a_vm_whose_autoscaling_was_switched_off_keeps_the_room_of_its_permit_and_gets_no_more() -> None:
+    core = a_core(size(4, 8), size(4, 8))
+    settle(core, "a", size(8, 8))
+    vm = core.ledger.vm(key("a"))
+    assert vm is not None
+    core.ledger.put_vm(msgspec.structs.replace(vm, scaling=False))
+    request = PermitRequest(pod=key("a"), wanted=size(9, 8), unit=size(1, 4))
+    assert core.needs_fresh_read(request), "what its use is now"
+    found = ask(core, "a", size(9, 8))
+    assert (found.permit.granted, found.write) == (size(4, 8), None)
+    assert ask(core, "b", size(8, 8)).permit.granted == size(7, 8)
+
+
 def test_a_grant_counts_before_it_is_written_and_another_request_sees_it() -> None:
     core = a_core(size(4, 8), size(4, 8))
     assert ask(core, "a", size(8, 8)).permit.granted == size(8, 8)

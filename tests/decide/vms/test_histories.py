@@ -7,8 +7,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.decide.vms.histories import VmHistories
 from tests.decide.vms.settling import SettlingHistories
-from tests.vms import size
-from ullage.model.vm import GrantMode, RestartRule
+from tests.vms import key, size
+from ullage.model.vm import GrantMode, RestartRule, VmAccount
 
 PART = 500
 """Histories of one run. Hypothesis remembers all of a run: ten thousand at once take gigabytes."""
@@ -36,6 +36,51 @@ def test_a_permit_that_is_applied_after_the_target_of_a_migration_was_bound() ->
     assert history.objects.guests["v1"].vm.use == size(6, 12)
     history.machines_can_use_no_more_than_nodes_have()
     history.no_node_is_overcommitted()
+    history.sums_equal_a_slow_recount()
+
+
+def test_a_permit_that_is_applied_after_autoscaling_was_switched_off() -> None:
+    """The agent holds a permit; its watch is behind when somebody takes the label off. Its room stays taken."""
+    history = VmHistories()
+    history.begin(GrantMode.PER_RESOURCE, RestartRule.TRUST_APPROVED)
+    history.reserve("n0", size(2, 4), size(4, 8), 7, True)
+    history.ask(0, size(6, 12), "heard")
+    history.switch_autoscaling(0)
+    history.watch(0)
+    for _ in range(8):
+        history.reserve("n0", size(1, 1), size(1, 1), 7, True)
+    history.apply_permit(0)
+    assert history.objects.guests["v1"].vm.use == size(6, 12)
+    history.watch(0)
+    history.machines_can_use_no_more_than_nodes_have()
+    history.no_node_is_overcommitted()
+    history.sums_equal_a_slow_recount()
+
+
+@pytest.mark.parametrize("loss", ["none", "approval", "restart"])
+def test_a_permit_that_is_applied_after_the_maximum_was_lowered_below_it(loss: str) -> None:
+    """The agent holds a permit and has not heard of the new maximum. Its room stays taken until it has."""
+    history = VmHistories()
+    history.begin(GrantMode.PER_RESOURCE, RestartRule.TRUST_APPROVED)
+    history.reserve("n0", size(2, 4), size(4, 8), 7, True)
+    history.ask(0, size(6, 12), "heard")
+    history.change_maximum(0, size(3, 6))
+    history.watch(0)
+    if loss == "approval":
+        history.lose_approval(0)
+    if loss == "restart":
+        history.restart()
+    for _ in range(8):
+        history.reserve("n0", size(1, 1), size(1, 1), 7, True)
+    history.apply_permit(0)
+    assert history.objects.guests["v1"].vm.use == size(6, 12)
+    history.machines_can_use_no_more_than_nodes_have()
+    history.watch(0)
+    history.no_node_is_overcommitted()
+    history.hear_maximum(0)
+    history.ask(0, size(6, 12), "heard")
+    history.watch(0)
+    assert history.ledger.account(key("v1")) == VmAccount(reserved=size(3, 6))
     history.sums_equal_a_slow_recount()
 
 

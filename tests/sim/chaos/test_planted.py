@@ -1,19 +1,20 @@
 """Planted bugs: each patch fits the tree, and chaos finds the bug that it puts back."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from bench import planted as bench_planted
 from ullage.errors import UserError
 from ullage.sim.chaos.run import play
 from ullage.sim.chaos.story import read_story
-from ullage.testing.planted_bugs import PlantedBug, planted_bugs, planted_tree, replay, search, why_not_applied
+from ullage.testing.planted_bugs import BugFound, PlantedBug, planted_bugs, planted_tree, replay, why_not_applied
 
 ROOT = Path(__file__).parents[3]
 BUGS = planted_bugs(Path(__file__).parent / "planted")
 CHEAPEST = [one for one in BUGS if one.name in ("claim-not-protected", "mig-instance-not-leased")]
 """Played by every run: their stories end after seconds."""
-MANY = 200
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
@@ -68,13 +69,23 @@ def test_without_its_bug_a_story_passes(bug: PlantedBug) -> None:
     assert play(read_story(bug.story.read_bytes(), bug.name)).failure is None
 
 
-@pytest.mark.story
-@pytest.mark.fault
-@pytest.mark.full
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_seeds_find_each_bug(bug: PlantedBug) -> None:
-    """Nobody told the seeds where to look."""
-    with planted_tree(bug, ROOT) as tree:
-        found = search(tree, first=0, seeds=MANY)
-    assert found is not None, f"{MANY} seeds do not show it: {bug.summary}"
-    assert found.rule in bug.breaks, found
+def test_a_search_is_kept_for_its_tree_and_a_bug_that_seeds_find_by_another_promise_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`bench.planted` plays the seeds; here a few of its own words stand for them."""
+    (tmp_path / "a.patch").write_text("Bug: a.\nBreaks: one promise; another\n")
+    (tmp_path / "b.patch").write_text("Bug: b.\nBreaks: one promise\n")
+    answers = [BugFound(5, "another", "x"), BugFound(7, "another", "x"), BugFound(3, "another", "x")]
+    monkeypatch.setattr(bench_planted, "_fails_anyway", lambda found: found.seed == 5)
+    monkeypatch.setattr(bench_planted, "PATCHES", tmp_path)
+    monkeypatch.setattr(bench_planted, "KEPT", tmp_path / "planted.json")
+    monkeypatch.setattr(bench_planted, "planted_tree", lambda *_: nullcontext(tmp_path))
+    monkeypatch.setattr(bench_planted, "search", lambda *_, **__: answers.pop(0))
+    assert bench_planted.main([]) == 1
+    told = ["a: found, seed 7: another", "b: NOT FOUND: another promise broke, seed 3: another"]
+    assert capsys.readouterr().out.splitlines() == told
+    assert bench_planted.main([]) == 1
+    assert capsys.readouterr().out.splitlines() == told
+    answers.append(BugFound(3, "one promise", "x"))
+    (tmp_path / "b.patch").write_text("Bug: b, again.\nBreaks: one promise\n")
+    assert bench_planted.main([]) == 0

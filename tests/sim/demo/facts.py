@@ -18,22 +18,14 @@ from ullage.sim.demo.informers import seen_pod
 from ullage.sim.demo.manifests import H100, pool
 from ullage.sim.demo.terminal_model import SeenPod, TerminalModel
 from ullage.testing.builders import a_pod
+from ullage.testing.facts import node_fact
 
 NOW = Instant(1_767_225_600.0)
 _GPUS = GpuTemplate(model="NVIDIA H100 80GB HBM3", count=8, islands=2, bandwidth=450)
 
 
 def a_node(name: str, pool: str = "") -> Node:
-    return Node(
-        name=name,
-        uid=name,
-        created=NOW,
-        ready=True,
-        unschedulable=False,
-        labels={PROVISIONER_LABEL: pool} if pool else {},
-        taints=(),
-        allocatable={},
-    )
+    return node_fact(name, created=NOW, labels={PROVISIONER_LABEL: pool} if pool else {})
 
 
 def inventory_of(node: str, broken: Sequence[int] = (), health: DeviceHealth = DeviceHealth.UNHEALTHY) -> Inventory:

@@ -173,6 +173,8 @@ def test_karpenter_buys_for_those_who_wait_and_nobody_else_gets_it() -> None:
         await eye.world.sleep_until(at["gang"])
         assert await bound("train")
         assert not await bound("rival")
+        (waits,) = (await eye.pod("rival")).status.conditions
+        assert "1 node(s) had untolerated taint(s)" in waits.message, "it was tried on the new node"
         await eye.world.sleep_until(at["large"])
         assert await bound("duo-0")
         assert await bound("duo-1")

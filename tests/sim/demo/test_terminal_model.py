@@ -5,7 +5,9 @@ from msgspec.structs import replace
 
 from tests.sim.demo.facts import NOW, a_node, a_pod_of, inventory_of, provisioner, terminal
 from ullage.model.device import DeviceHealth
+from ullage.model.karpenter import NODE_POOL_LABEL
 from ullage.model.node import Node, Taint
+from ullage.sim.demo.screen import summary_line
 from ullage.sim.demo.terminal_model import NO_POOL, GpuTile, GpuUse, pools, waiting
 
 TAINTED = {
@@ -72,6 +74,13 @@ def test_pools_come_by_name_and_strangers_last() -> None:
     assert (idle.name, train.name, strangers.name) == ("idle", "train", NO_POOL)
     assert (train.current, train.target, train.coming, train.sort, train.price) == (1, 3, 2, "8 x H100", "98.32")
     assert idle.nodes == ()
+
+
+def test_nodes_of_karpenter_come_by_their_node_pool() -> None:
+    bought = replace(a_node("k"), labels={NODE_POOL_LABEL: "gpu-h100"})
+    (pool,) = pools(terminal(nodes=[bought], inventories=[inventory_of("k")]), NOW)
+    assert (pool.name, pool.current) == ("gpu-h100", 1)
+    assert summary_line((pool,), ()) == "gpu-h100 1 node, 0 % used"
 
 
 def test_pods_of_one_workload_wait_together_and_the_oldest_first() -> None:

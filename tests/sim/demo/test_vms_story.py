@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sim.demo.onlooker import NS, Onlooker, look_on
-from ullage.kube.client.resources import VIRTUAL_MACHINES
+from ullage.kube.client.resources import EVENTS, VIRTUAL_MACHINES
 from ullage.kube.read.vm import read_vm
 from ullage.model.vm import Vm
 from ullage.sim.demo.vms import VMS
@@ -31,6 +31,10 @@ def test_vms_shrink_grow_by_permits_move_under_pressure_and_shrink_again() -> No
         assert set((await sizes(eye)).values()) == {12}, "pressure is over, and everybody has what it needs"
         placed = [raw.status.node for raw in (await eye.world.api.list(VIRTUAL_MACHINES, NS)).items]
         assert len(set(placed)) > 1, "some were moved"
+        notes = "\n".join(one["note"] for one in (await eye.world.api.list(EVENTS, NS)).items)
+        assert "best of 3 that fit, by how full it is with the VM" in notes
+        assert "best of 2 that fit, by room below the watermark" in notes
+        assert "is under pressure: 40 CPU and 155Gi of memory too much" in notes
 
         async def calm() -> bool:
             return set((await sizes(eye)).values()) == {1}

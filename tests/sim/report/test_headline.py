@@ -98,6 +98,11 @@ def test_headline(runs: list[RunSheet], said: list[str]) -> None:
         assert part in found
 
 
+def test_one_pod_that_can_never_run_is_no_plural() -> None:
+    sheet = replace(a_sheet("a"), workload={LEFT_OUT: 1})
+    assert headline([sheet]).endswith(" 1 pod was left out: it can never run on this fleet.")
+
+
 def test_pods_that_never_ran_are_in_it() -> None:
     times = {"count": 31, "still": 369, "left": 0, "mean": 4000.0, "atLeast": ["mean"]}
     sheet = a_sheet("a", waiting={"all": times}, steady={"found": False, "why": "too short"})

@@ -4,7 +4,7 @@ import pytest
 
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.read.leases import DEVICE, INSTANCES, MANAGED, NODE, SHARED_HOLDER, SHARES
-from ullage.model.allocation import ALLOCATED, SHARE
+from ullage.model.allocation import ALLOCATED, SHARE, VISIBLE_DEVICES
 from ullage.model.resources import GPU
 from ullage.sim.world.nodes import PRICE
 from ullage.sim.world.stored_objects import read_lease, read_node, read_pod
@@ -19,6 +19,9 @@ WHOLE = 1000
         pytest.param({}, (), WHOLE, id="nothing"),
         pytest.param({ALLOCATED: "node-a:0,3"}, (0, 3), WHOLE, id="whole-gpus"),
         pytest.param({ALLOCATED: "node-a:0", SHARE: "250"}, (0,), 250, id="a-share"),
+        pytest.param({ALLOCATED: "node-a:0", SHARE: "0"}, (0,), WHOLE, id="a-share-of-nothing-is-the-whole-gpu"),
+        pytest.param({ALLOCATED: "node-a:0", SHARE: "5000"}, (0,), WHOLE, id="a-share-of-five-gpus"),
+        pytest.param({ALLOCATED: "node-a:0", SHARE: "0", VISIBLE_DEVICES: "MIG-a"}, (0,), 0, id="a-mig-instance"),
         pytest.param({ALLOCATED: "node-a:"}, (), WHOLE, id="no-gpu"),
         pytest.param({ALLOCATED: "nonsense", SHARE: "half"}, (), WHOLE, id="no-numbers"),
         pytest.param({ALLOCATED: "node-a:x,1"}, (), WHOLE, id="a-letter"),

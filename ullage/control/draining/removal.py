@@ -231,7 +231,7 @@ class NodeRemoval:
         deadline = self._clock.steady() + self._pace.delete_deadline
         for wait in retry_waits():
             try:
-                await machine.delete()
+                await self._remover.delete_machine(machine)
             except CloudError as error:
                 pause = max(wait, error.retry_after)
                 refused = isinstance(error, RequestRejected)

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from ullage.act.leases import LeaseClient
-from ullage.act.smart_pods import SmartPodActuator
+from ullage.act.smart_pods import SmartPodActuator, make_namespace
 from ullage.config.karpenter import KarpenterSettings
 from ullage.config.settings import Settings
 from ullage.control.karpenter.loop import KarpenterLoop
@@ -17,9 +17,9 @@ from ullage.control.leases.loop import gpu_leases
 from ullage.control.provisioning.wiring import ProvisioningController
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.policy import KarpenterPolicy
-from ullage.errors import AlreadyExists, ApiError
+from ullage.errors import ApiError
 from ullage.kube.client.api import ListSelector
-from ullage.kube.client.resources import EVENTS_READ, NAMESPACES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
+from ullage.kube.client.resources import EVENTS_READ, NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from ullage.kube.read.karpenter import (
     read_handover_node,
     read_karpenter_event,
@@ -155,11 +155,7 @@ class KarpenterController:
             self._metrics.installed(installed)
 
     async def _make_namespace(self) -> None:
-        # By the label `ullage uninstall` knows that the namespace is no user's.
-        body = {"metadata": {"name": self._settings.namespace, "labels": {COMPONENT_LABEL: SMART_SCHEDULER}}}
         try:
-            await self._api.create(NAMESPACES, body)
-        except AlreadyExists:
-            return
+            await make_namespace(self._api, self._settings.namespace)
         except ApiError as error:
             _log.warning("the namespace of smart pods cannot be made", error=error.message)

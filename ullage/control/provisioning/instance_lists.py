@@ -12,8 +12,9 @@ from ullage.clock import Clock
 from ullage.cloud.api import CloudError, CloudProvider, ListChangeNotifier, PoolRef
 from ullage.errors import UllageError, UserError
 from ullage.model.instance import Instance
+from ullage.model.pool_sighting import ListHorizon
 from ullage.model.provisioner import Provisioner
-from ullage.model.units import Seconds
+from ullage.model.units import Seconds, Steady
 from ullage.runtime import Wakeup
 
 _log = structlog.get_logger("provisioning")
@@ -110,6 +111,15 @@ class InstanceLists:
     def listed_after(self, name: str, instant: float) -> bool:
         """True if a list of the provider was begun at or after this instant, and answered."""
         return name in self._listed and name not in self._failed and self._listed[name][0] >= instant
+
+    def horizon(self, name: str) -> ListHorizon | None:
+        """Time up to which the lists of a provider are known; None where the last one failed, or there is none."""
+        if name not in self._listed or name in self._failed:
+            return None
+        # A provider that announces changes is not listed while it announces none.
+        known = name in self._announcing and name not in self._out_of_date and name not in self._listing
+        until = self._clock.steady() if known else self._listed[name][0]
+        return ListHorizon(until=Steady(until), staleness=Seconds(self.provider(name).staleness))
 
     def stop(self) -> None:
         """Cancel lists under way. They are not awaited."""

@@ -115,7 +115,9 @@ class ProvisioningLoop:
         await self._adopt(known)
         # 2. Plan all pools.
         now, began = self._clock.now(), self._clock.steady()
-        facts = self.core.facts(known, self._instances(), now=now, steady=began)
+        horizons = {one.name: self._clouds.horizon(one.provider) for one in known}
+        lists = {name: horizon for name, horizon in horizons.items() if horizon is not None}
+        facts = self.core.facts(known, self._instances(), now=now, steady=began, lists=lists)
         plan = await drive(self.core.plan(facts, now=now), self._clock, budget=math.inf)
         self._reporter.planned(plan, Seconds(self._clock.steady() - began))
         await self._clock.charge(MODELLED_PLAN)
@@ -203,7 +205,7 @@ class ProvisioningLoop:
     def _noted(self, provisioner: Provisioner, outcomes: list[PoolOutcome]) -> list[PoolOutcome]:
         for outcome in outcomes:
             match outcome:
-                case PoolActionDone(action=TerminateInstance(instance=instance)):
+                case PoolActionDone(action=TerminateInstance(instance=instance)) if instance:
                     self._clouds.deleted(instance)
                 case NodesLaunched(instances=instances):
                     names = some_of([one.id for one in instances])

@@ -91,6 +91,8 @@ class SchedulerReporter:
 
     def gang_gave_up(self, pods: Sequence[Pod], why: SchedulingFailure, *, waited: float) -> None:
         self._metrics.gang_wait[GangEnd.TIMED_OUT].observe(waited)
+        first = str(pods[0].key) if pods else ""
+        _log.info("gang timed out", pods=len(pods), first=first, why=why.message, waited=round(waited, 3))
         for pod in pods:
             self._record(_pod(pod.key, pod.uid), EventReason.GANG_TIMED_OUT, why.message)
 

@@ -11,7 +11,7 @@ from ullage.model.draining import RecentEviction, RemovableNode, UnremovableNode
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.resources import GIB, GPU, MILLI
-from ullage.model.units import Instant, Seconds
+from ullage.model.units import Instant, Milli, Seconds
 
 
 class NodeListFilter(Protocol):
@@ -87,11 +87,11 @@ class RuleSwitches:
 class DrainPolicy:
     """Conditions for removing a node. Shares are in thousandths, times in seconds."""
 
-    used_milli: int = round(_USUAL.utilization_threshold * 1000)
+    used_milli: Milli = Milli(round(_USUAL.utilization_threshold * 1000))
     """Highest used share of CPU or memory at which a node is a candidate."""
-    gpu_used_milli: int = round(_USUAL.gpu_utilization_threshold * 1000)
+    gpu_used_milli: Milli = Milli(round(_USUAL.gpu_utilization_threshold * 1000))
     """Highest used share of GPUs, for nodes with GPUs; their CPU and memory do not count."""
-    pools_used_milli: Mapping[str, int] = field(default_factory=dict)
+    pools_used_milli: Mapping[str, Milli] = field(default_factory=dict)
     """Highest used share by pool name, for pools with a threshold of their own."""
     count_daemons: bool = not _USUAL.ignore_daemonsets_utilization
     """Requests of DaemonSet pods count as used."""
@@ -109,8 +109,8 @@ class DrainPolicy:
     def of(cls, settings: DrainingSettings, vms: VmSettings = _VMS) -> "DrainPolicy":
         """Policy of these settings."""
         return cls(
-            used_milli=round(settings.utilization_threshold * 1000),
-            gpu_used_milli=round(settings.gpu_utilization_threshold * 1000),
+            used_milli=Milli(round(settings.utilization_threshold * 1000)),
+            gpu_used_milli=Milli(round(settings.gpu_utilization_threshold * 1000)),
             count_daemons=not settings.ignore_daemonsets_utilization,
             count_mirrors=not settings.ignore_mirror_pods_utilization,
             unready_go=settings.scale_down_unready,

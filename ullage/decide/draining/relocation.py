@@ -190,11 +190,15 @@ class PodRelocator:
     def _split(self, pods: Sequence[Pod]) -> tuple[Batches, list[Pod]]:
         batches: Batches = {}
         others: list[Pod] = []
+        shape, batch = None, others
         for pod in pods:
-            if pod in self.batchable:
-                batches.setdefault(pod.shape, []).append(pod)
-            else:
+            if pod not in self.batchable:
                 others.append(pod)
+                continue
+            if pod.shape is not shape:  # pods of one shape mostly come one after the other
+                shape = pod.shape
+                batch = batches.setdefault(shape, [])
+            batch.append(pod)
         return batches, others
 
     def _place(self, pod: Pod) -> str | None:

@@ -3,7 +3,7 @@
 A gang moves whole or stays: members on other nodes move along.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ullage.decide.draining.destinations import DestinationSearch
@@ -39,7 +39,7 @@ class PodsToMove:
 def pods_to_move(node: str, snapshot: ClusterSnapshot, drainabilities: DrainabilityCache) -> PodsToMove:
     """Apply the drain rules to every pod on a node."""
     load, heard = PodsToMove(node), snapshot.state.pods
-    holder = holder_key(node)
+    holder, moves = holder_key(node), load.moving.append
     here = snapshot.pods_on(node)
     for key in sorted(here):
         pod = here[key]
@@ -54,10 +54,11 @@ def pods_to_move(node: str, snapshot: ClusterSnapshot, drainabilities: Drainabil
             )
             return load
         answer = drainabilities.of(pod)
-        if answer in (Drainability.EVICT, Drainability.MIGRATE):
-            load.moving.append(pod)
-            if answer is Drainability.MIGRATE:
-                load.migrated.add(key)
+        if answer is Drainability.EVICT:
+            moves(pod)
+        elif answer is Drainability.MIGRATE:
+            moves(pod)
+            load.migrated.add(key)
         elif isinstance(answer, DrainBlocked):
             found = UnremovableNode(node=node, reason=answer.reason, pod=key, detail=answer.detail)
             if answer.reason not in PASSING:
@@ -92,6 +93,12 @@ class GangMoves:
         """Gang of a pod, if it is in one."""
         return gang_of(pod, self._assigner.snapshot.state) if pod.claim or pod.claim_template else None
 
+    def among(self, pods: Iterable[Pod]) -> list[ObjectKey]:
+        """Gangs of these pods, each once, in their order."""
+        state = self._assigner.snapshot.state
+        found = [gang_of(pod, state) for pod in pods if pod.claim or pod.claim_template]
+        return list(dict.fromkeys(gang for gang in found if gang is not None))
+
     def live(self, gang: ObjectKey) -> list[Pod]:
         """Members that hold room and are not being deleted, by name, where they are now."""
         state, held = self._assigner.snapshot.state, self._assigner.snapshot.pods
@@ -103,8 +110,10 @@ class GangMoves:
         Members beyond the gang's size move one by one. If fewer than its size would be left, all others follow.
         """
         found: dict[ObjectKey, Pod] = {}
+        gangs = self.among(leaving)
+        if not gangs:
+            return []
         out = {pod.key for pod in leaving}
-        gangs = dict.fromkeys(gang for gang in map(self.of, leaving) if gang is not None)
         for gang in gangs:
             size = gang_size(gang, self._assigner.snapshot.state)
             left = [pod for pod in self.live(gang) if pod.key not in out and pod.key not in gone]
@@ -166,7 +175,7 @@ class RemovalTrial:
                 node=load.node, reason=UnremovableReason.GANG_STAYS, pod=members.pod, detail=members.detail
             )
         leaving += members
-        evicted = [pod for pod in leaving if pod.key not in load.migrated]
+        evicted = [pod for pod in leaving if pod.key not in load.migrated] if load.migrated else leaving
         short = self._budgets.refuses(evicted, in_turn=self._in_turn)
         stuck = self._emptied(load.node, leaving, for_good=short is None)
         if stuck is not None:
@@ -207,7 +216,7 @@ class RemovalTrial:
 
     def _moves(self, load: PodsToMove, along: list[Pod]) -> tuple[PodMove, ...]:
         """Moves this removal needs: the node's own pods, and members of gangs that move whole."""
-        gangs = dict.fromkeys(filter(None, map(self._gangs.of, load.moving)))
+        gangs = self._gangs.among(load.moving)
         keys = [pod.key for pod in load.moving]
         if gangs:
             whole = {pod.key for pod in along}

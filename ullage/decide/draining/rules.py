@@ -279,10 +279,11 @@ class DrainabilityCache:
 
     def __init__(self, context: DrainContext) -> None:
         self.context = context
+        self._no_budgets = context.budgets.none
         self._known: dict[tuple[int, str, str, Phase], Answer] = {}
 
     def of(self, pod: Pod) -> Drainability | DrainBlocked:
-        if pod.key.namespace == SYSTEM or pod.vm is not None:
+        if pod.vm is not None or pod.key.namespace == SYSTEM:
             return drainability(pod, self.context)  # age and labels matter there, or the VM does
         owner = pod.owner
         # Marks are compared by identity: all of them live as long as the snapshot.
@@ -291,6 +292,8 @@ class DrainabilityCache:
             answer = self._known[alike]
         except KeyError:
             answer = self._known[alike] = _first(pod, self.context)
+        if answer is None and self._no_budgets:
+            return Drainability.EVICT
         return _with_budgets(pod, answer, self.context)
 
 

@@ -40,6 +40,11 @@ def that_wait(count: int) -> str:
     return "1 pod that waits" if count == 1 else f"{count} pods that wait"
 
 
+def counted(count: int, noun: str) -> str:
+    """Number of things, as `1 node` and `2 nodes`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def some(names: list[str], most: int = 5) -> str:
     """First few names, and the number of further ones."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -1,14 +1,18 @@
 """Explanation of a GpuClaim: who has it, or why its pod waits."""
 
+import shlex
 from collections.abc import Sequence
 
-from ullage.decide.explain.answer import Answer, like_its_pod, some
-from ullage.decide.explain.planning import PlanInputs
+from ullage.decide.explain.answer import Answer, counted, like_its_pod, some
+from ullage.decide.explain.planning import PlanInputs, SchedulePlanner
 from ullage.decide.explain.pod import explain_pod
+from ullage.decide.explain.proof import Proof, ProvedRemedy, copy_of
+from ullage.decide.explain.remedy import Remedy, new_pod
 from ullage.decide.placement.prefilter import owner_of
 from ullage.model.claim import Claim
-from ullage.model.fact_event import ObjectKey
+from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.scoring import DEFAULT_SCHEDULER
 from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -31,7 +35,7 @@ def explain_claim(
     )
     pod = owner or next((one for one in (*names, *copies) if not one.phase.over), None)
     if pod is None:
-        return _unused(about, claim, key, known, show)
+        return _without_a_pod(snapshot, key, known, show, now=now)
     held = snapshot.pods.get(pod.key)
     if held is not None:
         gpus = f"GPU {','.join(map(str, held.gpu_ids))} of " if held.gpu_ids else ""
@@ -43,23 +47,58 @@ def explain_claim(
             commands=(*show, f"ullage explain pod/{pod.key}"),
         )
     said = explain_pod(snapshot, pod, known, now=now, every=every)
-    lines = (*others, *((f"{len(copies)} pods ask for copies of it: {_some(copies)}",) if copies else ()))
+    lines = (
+        *others,
+        *((f"copies of it are asked for by {counted(len(copies), 'pod')}: {_some(copies)}",) if copies else ()),
+    )
     return like_its_pod(about, said, lines, (*show, f"ullage explain pod/{pod.key}"))
 
 
-def _unused(about: str, claim: Claim | None, key: ObjectKey, known: PlanInputs, show: tuple[str, ...]) -> Answer:
+def _without_a_pod(
+    snapshot: ClusterSnapshot, key: ObjectKey, known: PlanInputs, show: tuple[str, ...], *, now: Instant
+) -> Answer:
+    claim, about = snapshot.state.claims.get(key), f"gpuclaim/{key}"
     if claim is None:
         why = known.unreadable_claims.get(key, "it is not there")
-        return Answer(about=about, verdict="ClaimInvalid", message=why, commands=show)
+        edit = f"kubectl -n {key.namespace} edit gpuclaim {key.name}"
+        return Answer(about=about, verdict="ClaimInvalid", message=why, commands=(edit, *show))
     if claim.deleting:
         return Answer(about=about, verdict="Deleting", message="it is being deleted", commands=show)
+    tried = _named_by_a_pod(snapshot, claim, known, now=now)
     return Answer(
         about=about,
         verdict="Unused",
         message="no pod names it, so nothing is reserved for it",
-        steps=(f"name it in a pod: annotation gpu.scheduling/claim: {key.name}",),
+        steps=(tried.remedy.sentence,),
+        remedies=(tried,),
         commands=(*show, f"kubectl -n {key.namespace} delete gpuclaim {key.name}"),
     )
+
+
+def _named_by_a_pod(snapshot: ClusterSnapshot, claim: Claim, known: PlanInputs, *, now: Instant) -> ProvedRemedy:
+    """A pod without other wishes names the claim."""
+    namespace, name = claim.key
+    taken = (key.name for key in snapshot.state.pods if key.namespace == namespace)
+    scheduler = min(known.schedulers, default=DEFAULT_SCHEDULER)
+    pod = new_pod(ObjectKey(namespace, copy_of(name, taken)), claim=name, scheduler=scheduler)
+    spec = shlex.quote(f'{{"spec":{{"schedulerName":"{scheduler}"}}}}')
+    remedy = Remedy(
+        sentence=f"name it in a pod: annotation gpu.scheduling/claim: {name}",
+        commands=(
+            f"kubectl -n {namespace} run {pod.key.name} --image=registry.example/train "
+            f"--annotations=gpu.scheduling/claim={name} --overrides={spec}",
+        ),
+        changes=(Added(pod.key, pod),),
+    )
+    copy = snapshot.fork()
+    copy.apply(remedy.changes[0])
+    planner = SchedulePlanner(copy, known, now=now)
+    planner.run(until=pod.key)
+    placement = planner.placements.get(pod.key)
+    if placement is not None:
+        return ProvedRemedy(remedy, Proof(True, f"tried on a copy: such a pod goes to {placement.node}"))
+    why = explain_pod(copy, pod, known, now=now).message
+    return ProvedRemedy(remedy, Proof(False, f"tried on a copy: such a pod would wait: {why}"))
 
 
 def _some(pods: Sequence[Pod]) -> str:

@@ -1,7 +1,7 @@
 """Explanation of a GpuQuota: what is held of each limit, by whom, and who waits for it."""
 
 from ullage.decide.claims.quota_status import used_of
-from ullage.decide.explain.answer import Answer, some
+from ullage.decide.explain.answer import Answer, counted, some, that_wait
 from ullage.decide.explain.planning import PlanInputs
 from ullage.decide.explain.pod import explain_pod
 from ullage.decide.placement.engine import NoFit
@@ -30,7 +30,10 @@ def explain_quota(
         (pod for pod in snapshot.pods.values() if pod.key.namespace == key.namespace and pod.gpu_ids),
         key=lambda pod: (-len(pod.gpu_ids), pod.key),
     )
-    lines = (*_limits(quota, used), f"held by {len(holders)} pods: {_named(holders)}" if holders else "held by no pod")
+    lines = (
+        *_limits(quota, used),
+        f"held by {counted(len(holders), 'pod')}: {_named(holders)}" if holders else "held by no pod",
+    )
     refused = _refused(assigner, key.namespace, now)
     about, show = f"gpuquota/{key}", f"kubectl -n {key.namespace} get gpuquota {key.name} -o yaml"
     if not refused:
@@ -42,7 +45,7 @@ def explain_quota(
             commands=(show,),
         )
     said = explain_pod(snapshot, refused[0], known, now=now, every=every)
-    waiting = f"{len(refused)} pods wait for it: {some([str(pod.key) for pod in refused])}"
+    waiting = f"for it: {that_wait(len(refused))}: {some([str(pod.key) for pod in refused])}"
     return Answer(
         about=about,
         verdict="QuotaExceeded",

@@ -204,7 +204,8 @@ def with_all_members(case: Case) -> Iterator[Remedy]:
         changes.append(Added(key, replace(case.pod, key=key, uid=f"uid-{name}", claim=named)))
     there = ask.min_member - missing
     yield Remedy(
-        sentence=f"create the {missing} members of gang {gang} that are missing: it needs {ask.min_member}, and "
+        sentence=f"create the {'member' if missing == 1 else f'{missing} members'} of gang {gang} that "
+        f"{'is' if missing == 1 else 'are'} missing: it needs {ask.min_member}, and "
         f"{there} {'is' if there == 1 else 'are'} there",
         commands=(f"kubectl -n {gang.namespace} get pods,gpuclaims",),
         changes=tuple(changes),

@@ -15,12 +15,14 @@ from ullage.decide.explain.planning import PlanInputs
 from ullage.decide.placement.obstacle import Obstacle
 from ullage.decide.placement.prefilter import claim_of
 from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.model.admission import LEASED_TAINT
 from ullage.model.claim import Claim
 from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.node import Node
-from ullage.model.pod import Pod
+from ullage.model.pod import Phase, Pod
 from ullage.model.provisioner import Provisioner
 from ullage.model.shape import Shape, interned
+from ullage.model.shape_terms import Toleration
 from ullage.model.units import Instant
 from ullage.state.cluster import Fact
 
@@ -104,6 +106,26 @@ class Case:
 
 def _updated(pod: Pod, **changes: Any) -> Change:
     return Updated(pod.key, pod, replace(pod, **changes))
+
+
+def new_pod(key: ObjectKey, *, claim: str = "", scheduler: str = "") -> Pod:
+    """A pod that nobody has created yet. It tolerates what the webhook lets pods with a claim tolerate."""
+    tolerations = (Toleration(key=LEASED_TAINT, exists=True),) if claim else ()
+    return Pod(
+        key=key,
+        uid=f"new-{key.name}",
+        created=Instant(0.0),
+        node="",
+        phase=Phase.PENDING,
+        deleting=False,
+        gated=False,
+        scheduler=scheduler,
+        priority=0,
+        labels={},
+        shape=interned(Shape(tolerations=tolerations)),
+        owner=None,
+        claim=claim,
+    )
 
 
 def patch(kind: str, key: ObjectKey, body: Mapping[str, Any]) -> str:

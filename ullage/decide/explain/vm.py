@@ -13,7 +13,7 @@ from ullage.decide.vms.pressure import unaccounted_pressure
 from ullage.decide.vms.rest import MigrationStarts
 from ullage.model.fact_event import ObjectKey
 from ullage.model.units import Instant
-from ullage.model.vm import LedgerRow, Vm, VmAmounts, VmPod
+from ullage.model.vm import VM_APPROVED, VM_REQUESTED, LedgerRow, Vm, VmAmounts, VmPod
 from ullage.state.vm_ledger import VmLedger
 
 
@@ -50,8 +50,13 @@ def explain_vm(engine: PlacementEngine, vm: Vm, rules: VmRules, *, now: Instant)
 def _pod(ledger: VmLedger, pod: VmPod) -> str:
     account, vm = ledger.account(pod.key), ledger.vm(pod.vm_key)
     said = [f"pod {pod.key} on {pod.node}: reserved {amounts_said(account.reserved)}"]
-    if vm is not None and vm.scaling and not vm.admits(pod.approved):
+    if vm is not None and vm.scaling and ledger.admitted(vm, pod.approved) is None:
         said.append("its approval cannot be read, so it counts by its maximum until its agent's next message")
+    if vm is not None and not vm.scaling and not account.reserved.within(vm.use):
+        said.append(
+            f"autoscaling is off, and its agent's last permit still counts: without the annotations {VM_APPROVED} and "
+            f"{VM_REQUESTED} it counts by its use"
+        )
     if account.capacity_pressure:
         said.append(f"asked for {amounts_said(account.capacity_pressure)} more than was granted")
     if account.migrating:

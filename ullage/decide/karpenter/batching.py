@@ -45,7 +45,7 @@ def request_id(requests: Sequence[CapacityRequest]) -> str:
 def need_of(requests: Iterable[CapacityRequest]) -> str:
     """Fingerprint of the requests. A different fingerprint means that a request has changed."""
     asked = [
-        (one.pod.uid, one.ask, one.requests, one.node_selector, one.node_affinity, one.tolerations, one.zones)
+        (one.pod.uid, one.ask, one.requests, one.node_selector, one.node_affinity, one.tolerations)
         for one in sorted(requests, key=lambda one: (one.pod.key, one.pod.uid))
     ]
     return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:16]
@@ -109,7 +109,6 @@ def _rules(request: CapacityRequest) -> object:
         request.node_selector,
         request.node_affinity,
         request.tolerations,
-        request.zones,
         request.ask.model,
         request.ask.policy,
         request.ask.prefer_ids,

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from ullage.decide.gang.membership import gang_of, gang_size
 from ullage.decide.gang.placement import GangRequest
 from ullage.decide.karpenter.retry import read_failure
+from ullage.decide.karpenter.volume_nodes import Terms, with_volumes
 from ullage.decide.placement.engine import device_ask
-from ullage.decide.placement.filters.volume_requirements import VolumeRequirements, mounts_of
+from ullage.decide.placement.filters.volume_requirements import mounts_of
 from ullage.decide.placement.quota import least_taken, quota_verdict
 from ullage.decide.placement.vm_pods import moved_vm
 from ullage.decide.provisioning.pending import PodOrGang
@@ -18,13 +19,12 @@ from ullage.model.claim import DeviceRequest
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import HANDOVER, CapacityRequest, WaitingPod
 from ullage.model.pod import Pod
-from ullage.model.provisioner import HOST_LABEL, PROVISIONER_LABEL, ZONE_LABEL
+from ullage.model.provisioner import HOST_LABEL, PROVISIONER_LABEL
 from ullage.model.resources import MILLI
 from ullage.model.selector import Operator
 from ullage.model.shape import Shape
 from ullage.model.vm import VmAmounts
 from ullage.model.vm_config import node_size
-from ullage.model.volume import PersistentVolume
 
 INSUFFICIENT = "InsufficientGpus"
 VM_IN_NEED = "VmNeedsNode"
@@ -60,20 +60,22 @@ def request_of(assigner: PodAssigner, pod: Pod) -> CapacityRequest | None:
     """
     pod = assigner.snapshot.state.pods.get(moved_from(pod.key), pod)
     ready = assigner.entitled(pod) if waits(pod) else moved_vm(pod, assigner.snapshot)
-    if not isinstance(ready, Pod) or not cures(assigner, ready):
+    if not isinstance(ready, Pod):
         return None
-    ask, shape = device_ask(ready), ready.shape
+    ask, shape, storage = device_ask(ready), ready.shape, assigner.snapshot.storage
+    terms = with_volumes(shape.node_affinity, mounts_of(shape, storage), storage)
+    if not _helps(assigner, ready, terms):
+        return None
     if ask is None:
-        return _request_of_vm(assigner, pod, shape)
+        return _request_of_vm(assigner, pod, shape, terms)
     gang = gang_of(pod, assigner.snapshot.state)
     return CapacityRequest(
         pod=WaitingPod(pod.key, pod.uid),
         ask=ask,
         requests=_with_vm(assigner, shape),
         node_selector=shape.node_selector,
-        node_affinity=shape.node_affinity,
+        node_affinity=terms,
         tolerations=tuple(one for one in shape.tolerations if one.key != HANDOVER),
-        zones=_zones(mounts_of(shape, assigner.snapshot.storage).bound),
         gang=gang,
         gang_size=0 if gang is None else gang_size(gang, assigner.snapshot.state),
         shareable=not (shape.looks_at_itself or shape.host_ports or shape.claims),
@@ -82,7 +84,7 @@ def request_of(assigner: PodAssigner, pod: Pod) -> CapacityRequest | None:
     )
 
 
-def _request_of_vm(assigner: PodAssigner, pod: Pod, shape: Shape) -> CapacityRequest | None:
+def _request_of_vm(assigner: PodAssigner, pod: Pod, shape: Shape, terms: Terms) -> CapacityRequest | None:
     """Request of a VM without GPUs, for a node with room for it below the watermarks."""
     config = assigner.snapshot.vms.config
     if shape.vm is None or not config.node_selector:
@@ -92,7 +94,7 @@ def _request_of_vm(assigner: PodAssigner, pod: Pod, shape: Shape) -> CapacityReq
         ask=DeviceRequest(count=0),
         requests=_node_for(assigner, shape.vm),
         node_selector=shape.node_selector,
-        node_affinity=shape.node_affinity,
+        node_affinity=terms,
         tolerations=tuple(one for one in shape.tolerations if one.key != HANDOVER),
         why=VM_IN_NEED,
         failure=read_failure(pod.capacity_failure),
@@ -120,23 +122,19 @@ def _node_for(assigner: PodAssigner, vm: VmAmounts) -> tuple[tuple[str, int], ..
     return (("cpu", cpu), ("memory", memory * MILLI))
 
 
-def cures(assigner: PodAssigner, pod: Pod) -> bool:
-    """True if one more node of the right kind would let the pod be placed."""
-    return not (_is_pinned(pod.shape) or _over_quota(assigner, pod) or _mounts(assigner, pod).missing)
+def _helps(assigner: PodAssigner, pod: Pod, terms: Terms) -> bool:
+    """True if one more node of the right kind would let the pod be placed. `terms`: its node affinity, with volumes."""
+    mounts = mounts_of(pod.shape, assigner.snapshot.storage)
+    return not (_is_pinned(pod.shape, terms) or _over_quota(assigner, pod) or mounts.missing)
 
 
-def _mounts(assigner: PodAssigner, pod: Pod) -> VolumeRequirements:
-    return mounts_of(pod.shape, assigner.snapshot.storage)
-
-
-def _is_pinned(shape: Shape) -> bool:
-    """True if the pod may be placed only on existing nodes, or on those of a NodeProvisioner."""
+def _is_pinned(shape: Shape, terms: Terms) -> bool:
+    """True if the pod may be placed only on existing nodes, or on those of a NodeProvisioner, or on none at all."""
     selected = {key for key, _ in shape.node_selector}
     if shape.node_name or selected & {HOST_LABEL, PROVISIONER_LABEL}:
         return True
     if any(term.topology_key == HOST_LABEL for term in shape.near):
         return True
-    terms = shape.node_affinity
     return terms is not None and all(
         term.fields or any(one.key == HOST_LABEL and one.operator is Operator.IN for one in term.labels)
         for term in terms
@@ -148,28 +146,6 @@ def _over_quota(assigner: PodAssigner, pod: Pod) -> bool:
     if limits is None or ask is None:
         return False
     return not quota_verdict(limits, assigner.quota.usage(pod.key.namespace), least_taken(ask))
-
-
-def _zones(volumes: Iterable[PersistentVolume]) -> tuple[str, ...]:
-    """Zones common to all bound volumes; empty if no volume names a zone."""
-    found: set[str] | None = None
-    for volume in volumes:
-        zones = _zones_of(volume)
-        if zones:
-            found = zones if found is None else found & zones
-    return tuple(sorted(found or ()))
-
-
-def _zones_of(volume: PersistentVolume) -> set[str]:
-    by_label = {place for key, places in volume.zones if key == ZONE_LABEL for place in places}
-    by_term = {
-        value
-        for term in volume.node_affinity or ()
-        for one in term.labels
-        if one.key == ZONE_LABEL and one.operator is Operator.IN
-        for value in one.values
-    }
-    return by_label or by_term
 
 
 def _in_gang(request: CapacityRequest, gang: ObjectKey, size: int) -> CapacityRequest:

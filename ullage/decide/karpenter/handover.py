@@ -45,6 +45,19 @@ UNSUITABLE = frozenset(
     }
 )
 """Reasons that every other node of the same NodePool would give, too."""
+PASSING = frozenset(
+    {
+        Reason.NODE_UNSCHEDULABLE,
+        Reason.NODE_STARTING,
+        Reason.NODE_NOT_READY,
+        Reason.NO_GPUS,
+        Reason.INVENTORY_MISSING,
+        Reason.INVENTORY_STALE,
+        Reason.GPUS_UNHEALTHY,
+        Reason.TOO_FEW_GPUS,
+    }
+)
+"""Reasons of one node, which the next one need not have. Any other is tried again a few times only."""
 
 
 class DoesNotFit(NamedTuple):

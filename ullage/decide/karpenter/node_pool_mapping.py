@@ -22,7 +22,7 @@ from ullage.model.karpenter import (
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape_terms import tolerated
-from ullage.model.units import Milli
+from ullage.model.units import Micros, Milli
 
 NODES = "nodes"
 
@@ -72,7 +72,7 @@ def choose(
     return next(refusal for rank, refusal in refusals if rank == best)
 
 
-def _price_order(mapping: NodePoolMapping) -> tuple[bool, int, str]:
+def _price_order(mapping: NodePoolMapping) -> tuple[bool, Micros, str]:
     return (mapping.price_per_gpu == 0, mapping.price_per_gpu, mapping.name)
 
 
@@ -110,8 +110,8 @@ def _suits(ask: DeviceRequest, mapping: NodePoolMapping) -> Chosen | tuple[int, 
     return Chosen(mapping, ask.count, Milli(min(milli, MILLI_GPU)))
 
 
-def may_buy(mapping: NodePoolMapping, pool: NodePool | None, gpus: int) -> RequestFailure | None:
-    """Return the failure of a request to the NodePool; None if it can serve it. `gpus` includes GPUs in flight."""
+def why_unavailable(mapping: NodePoolMapping, pool: NodePool | None) -> RequestFailure | None:
+    """Return the failure of every request to the NodePool; None if it can serve requests."""
     name, where = mapping.node_pool, f"karpenter.nodePools.{mapping.name}.nodePool"
     if pool is None:
         return RequestFailure(FailureReason.NODE_POOL_NOT_FOUND, f"{where}: NodePool {name} does not exist")
@@ -125,6 +125,17 @@ def may_buy(mapping: NodePoolMapping, pool: NodePool | None, gpus: int) -> Reque
             FailureReason.NO_REQUEST_KEY,
             f"NodePool {name}: spec.template.spec.requirements needs {{key: {REQUEST_LABEL}, operator: Exists}}",
         )
+    return None
+
+
+def may_buy(mapping: NodePoolMapping, pool: NodePool | None, gpus: int) -> RequestFailure | None:
+    """Return the failure of a request to the NodePool; None if it can serve it. `gpus` includes GPUs in flight."""
+    unavailable = why_unavailable(mapping, pool)
+    return unavailable if pool is None or unavailable is not None else _over_limits(pool, gpus)
+
+
+def _over_limits(pool: NodePool, gpus: int) -> RequestFailure | None:
+    name = pool.name
     used = pool.usage.get(GPU, 0) + gpus * MILLI
     if GPU in pool.limits and used > pool.limits[GPU]:
         return RequestFailure(

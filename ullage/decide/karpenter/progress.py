@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from ullage.decide.karpenter.demand import request_of
 from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.failures import failure_of, is_final, lost, stuck
-from ullage.decide.karpenter.handover import UNSUITABLE, DoesNotFit, choose_gpus
+from ullage.decide.karpenter.handover import PASSING, UNSUITABLE, DoesNotFit, choose_gpus
 from ullage.decide.karpenter.lifecycle import LAUNCHED, RequestView, chooses_devices, derive
+from ullage.decide.karpenter.node_pool_mapping import why_unavailable
 from ullage.decide.karpenter.policy import TIMEOUTS, KarpenterPolicy
 from ullage.decide.provisioning.vm_demand import needs_new_node
 from ullage.decide.scheduling.assignment import PodAssigner, waits
@@ -115,7 +116,7 @@ class ProgressReader:
         if failure is None:
             failure = self._ended(pod)
         if failure is None and not pod.node:
-            failure = self._said(pod, original) if state is S.PENDING else None
+            failure = self._said(pod, original) or self._unavailable(original) if state is S.PENDING else None
         if failure is None and now >= deadline:
             failure = self._timeout(pod, original, state, DoesNotFit(detail, missing.reason))
         return Progress(
@@ -206,6 +207,11 @@ class ProgressReader:
         failure = failure_of(event, "" if mapping is None else mapping.node_pool)
         return failure if failure is not None and is_final(failure) else None
 
+    def _unavailable(self, original: OriginalRequest) -> RequestFailure | None:
+        """Failure if the NodePool was deleted, or serves nobody any more, before it made a NodeClaim."""
+        mapping = self.policy.mapping(original.mapping)
+        return None if mapping is None else why_unavailable(mapping, self.facts.node_pools.get(mapping.node_pool))
+
     def _timeout(self, pod: SmartPod, original: OriginalRequest, state: S, missing: DoesNotFit) -> RequestFailure:
         """Failure at the deadline: Karpenter's reason if the request is pending and has one; else the timeout.
 
@@ -218,5 +224,11 @@ class ProgressReader:
                 return known
         seconds = self.policy.deadlines[state]
         words = f"request {pod.request} was {state.value} for {seconds:g} s"
-        reason = FailureReason.NODE_UNSUITABLE if missing.reason in UNSUITABLE else TIMEOUTS[state]
+        reason = FailureReason.NODE_UNSUITABLE if self._is_in_vain(pod, missing) else TIMEOUTS[state]
         return RequestFailure(reason, f"{words}: {missing.sentence}" if missing.sentence else words)
+
+    def _is_in_vain(self, pod: SmartPod, missing: DoesNotFit) -> bool:
+        """True if the next node would not suit the pod either: by the reason, or because several nodes did not."""
+        if missing.reason is None or missing.reason in PASSING:
+            return False
+        return missing.reason in UNSUITABLE or pod.attempts + 1 >= self.policy.max_retry_attempts

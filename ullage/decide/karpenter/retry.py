@@ -12,7 +12,13 @@ from ullage.decide.karpenter.node_pool_mapping import Chosen, choose
 from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.model.intents import RecordFailure
 from ullage.model.karpenter import CapacityRequest
-from ullage.model.karpenter_failure import FailureKind, RecordedFailure, RefusedMapping, RequestFailure
+from ullage.model.karpenter_failure import (
+    FailureKind,
+    FailureReason,
+    RecordedFailure,
+    RefusedMapping,
+    RequestFailure,
+)
 from ullage.model.units import Instant, after
 
 _decode = msgspec.json.Decoder(RecordedFailure).decode
@@ -143,12 +149,14 @@ class SmartPodRetries:
         now: Instant,
     ) -> tuple[Instant, tuple[str, ...]]:
         """Return the instant of the next attempt (0: only after a change), and the mappings that it leaves out."""
-        if failure.kind is FailureKind.PERMANENT and tried.mapping:
+        if failure.reason is FailureReason.REJECTED:
+            return after(now, self._policy.backoff(attempts)), ()  # what the API server misses comes without a word
+        if failure.kind in (FailureKind.PERMANENT, FailureKind.UNAVAILABLE):
+            if not tried.mapping:
+                return Instant(0.0), ()
             if failure.cause is not None:
                 return (now if failure.goes_on else Instant(0.0)), ()
             return self._after_refusal(request, attempts, refused, tried.exhausted, now)
-        if failure.kind in (FailureKind.PERMANENT, FailureKind.UNAVAILABLE):
-            return Instant(0.0), ()
         if failure.kind is FailureKind.LIMITS and not self._fits_limits(request, refused):
             return after(now, self._policy.longest_backoff), ()
         is_without_room = failure.kind is FailureKind.LIMITS and attempts >= self._policy.max_retry_attempts
@@ -166,7 +174,7 @@ class SmartPodRetries:
         exhausted: Sequence[str],
         now: Instant,
     ) -> tuple[Instant, tuple[str, ...]]:
-        """Return the instant of the next attempt after a mapping refused the request for good: another is asked.
+        """Return the instant of the next attempt after a mapping that cannot serve the request: another is asked.
 
         Mappings without capacity, or at their limits, are asked again later. Without any the request is over.
         """

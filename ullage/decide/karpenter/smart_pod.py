@@ -33,7 +33,6 @@ from ullage.model.karpenter import (
     OriginalRequest,
 )
 from ullage.model.lifecycles import SmartPodState
-from ullage.model.provisioner import ZONE_LABEL
 from ullage.model.resources import GPU, MILLI, total
 from ullage.model.selector import Operator, Requirement
 from ullage.model.shape_terms import NodeTerm, Pairs, Toleration
@@ -132,16 +131,12 @@ def _selector(group: RequestGroup) -> Pairs:
 
 
 def _affinity(group: RequestGroup) -> tuple[NodeTerm, ...] | None:
-    """Node affinity terms of the pods, each with the zones of their volumes and the instance types of the mapping."""
-    request, added = group.requests[0], list[Requirement]()
-    if request.zones:
-        added.append(Requirement(ZONE_LABEL, Operator.IN, request.zones))
-    if group.mapping.instance_types:
-        added.append(Requirement(INSTANCE_TYPE_LABEL, Operator.IN, group.mapping.instance_types))
-    terms = _known_terms(request.node_affinity)
-    if not added:
+    """Node affinity terms of the pods and their volumes, each with the instance types of the mapping."""
+    terms = _known_terms(group.requests[0].node_affinity)
+    if not group.mapping.instance_types:
         return terms
-    return tuple(NodeTerm(labels=(*term.labels, *added), fields=term.fields) for term in (terms or (NodeTerm(),)))
+    pinned = Requirement(INSTANCE_TYPE_LABEL, Operator.IN, group.mapping.instance_types)
+    return tuple(NodeTerm(labels=(*term.labels, pinned), fields=term.fields) for term in (terms or (NodeTerm(),)))
 
 
 def _known_terms(terms: tuple[NodeTerm, ...] | None) -> tuple[NodeTerm, ...] | None:

@@ -63,8 +63,7 @@ def moving_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | Verdict:
         return ready
     amounts = ready.shape.vm
     if vm.scaling:
-        known = pod.vm.approved if vm.admits(pod.vm.approved) else None
-        amounts = amounts.at_least(known or vm.maximum)
+        amounts = amounts.at_least(ledger.admitted(vm, pod.vm.approved) or ledger.largest(vm))
     shape = interned(replace(ready.shape, vm=amounts, vm_watermark=True))
     return replace(ready, shape=shape, vm=replace(ready.vm, approved=amounts))
 

@@ -3,7 +3,7 @@
 Remembered by one process: protected nodes, back-off of deletions, and since when something has been observed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from ullage.model.outcomes import (
     PoolOutcome,
 )
 from ullage.model.pod import Pod
+from ullage.model.pool_sighting import ListHorizon
 from ullage.model.provisioner import Provisioner
 from ullage.model.stepper import Stepper
 from ullage.model.units import Instant, Seconds, Steady
@@ -43,6 +44,7 @@ LEFT_LEASE_SECONDS = Seconds(60.0)
 
 A GPU that is held for longer is in quarantine, and pending pods need another.
 """
+_NO_LISTS: Mapping[str, ListHorizon] = {}
 
 
 class ProvisioningCore:
@@ -84,9 +86,18 @@ class ProvisioningCore:
         return prune_awaited(pool, {one.id for one in instances}, staleness=staleness, now=now)
 
     def facts(
-        self, pools: Sequence[Provisioner], instances: Sequence[Instance], *, now: Instant, steady: Steady
+        self,
+        pools: Sequence[Provisioner],
+        instances: Sequence[Instance],
+        *,
+        now: Instant,
+        steady: Steady,
+        lists: Mapping[str, ListHorizon] = _NO_LISTS,
     ) -> FleetFacts:
-        """Facts of a plan beside the snapshot. `instances`: of all providers, with the names of their nodes."""
+        """Facts of a plan beside the snapshot. `instances`: of all providers, with the names of their nodes.
+
+        `lists`: horizons of the lists by pool. Without one, no node counts as one whose instance is gone.
+        """
         self._protected = {node: until for node, until in self._protected.items() if until > steady}
         deletes = {one.name: self._deletes.seconds(one.name, one.provider, steady=steady) for one in pools}
         left = self._sightings.new_holders(self.snapshot.leases.left, steady=steady, within=LEFT_LEASE_SECONDS)
@@ -95,7 +106,7 @@ class ProvisioningCore:
             instances=instances,
             protected=frozenset(self._protected),
             budget=self._settings.budget,
-            seen=self._sightings.look(pools, instances, self.snapshot.state, now=now, steady=steady),
+            seen=self._sightings.look(pools, instances, self.snapshot.state, now=now, steady=steady, lists=lists),
             deletes_at={name: Instant(now + seconds) for name, seconds in deletes.items() if seconds},
             leaving=frozenset(left),
         )
@@ -128,7 +139,8 @@ class ProvisioningCore:
         self, pool: Provisioner, outcomes: Sequence[PoolOutcome], *, now: Instant, steady: Steady
     ) -> Provisioner:
         """The pool after the outcomes of one step: purchase, awaited instances and back-off, to be written."""
-        deletions = [one for one in outcomes if isinstance(one.action, TerminateInstance)]
+        # A Node whose instance was gone says nothing about the cloud.
+        deletions = [one for one in outcomes if isinstance(one.action, TerminateInstance) and not one.action.gone]
         if deletions:
             self._deletes.learn(pool.name, pool.provider, deletions, steady=steady)
         for outcome in outcomes:

@@ -195,6 +195,7 @@ class _Drawing:
         since = node.created or (machine.since if machine is not None else 0.0)
         sighting = self.seen.bare.get(node.name) or self._by_time_stamp(Instant(since))
         late = self._is_late(sighting)
+        left = self.seen.unlisted.get(node.name) if machine is None else None
         return PoolNode(
             name=node.name,
             instance=machine.id if machine is not None else "",
@@ -202,12 +203,14 @@ class _Drawing:
             capacity=self._capacity if bare else node.allocatable[GPU],
             used=sum(gpu_use(pod) for pod in pods if not is_left_behind(pod)),
             empty=empty,
-            upcoming=not late and (is_coming(node) or (ours_to_give and not reported)),
+            upcoming=not late and left is None and (is_coming(node) or (ours_to_give and not reported)),
             # Not being ready for a while is no proof: it may have been ready for weeks.
             # Neither is having no GPUs, if its agent has reported some: a driver may be restarting.
             failed_to_register=bare and late and empty and not reported and self._was_seen_long(sighting),
             protected=protected or node.kept,
             delete_after=deletion_time(node),
+            unlisted=left is not None,
+            given_up_at=None if left is None else Instant(self.now + left),
             due_at=self.seen.due_at.get(node.name),
             draining=any(taint.key == DRAINING_TAINT for taint in node.taints),
             silent_for=self._silent_for(node.name),

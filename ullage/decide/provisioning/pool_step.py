@@ -69,11 +69,11 @@ class _Pool:
 
     @property
     def going(self) -> list[PoolNode]:
-        """Empty nodes marked for deletion, the next to be deleted first."""
+        """Empty nodes marked for deletion, the next to be deleted first. Nobody can keep one without an instance."""
         marked_for_deletion = [
             node for node in self.nodes if node.marked_for_deletion and node.empty and not node.failed_to_register
         ]
-        return sorted(marked_for_deletion, key=lambda node: (node.goes_at, node.name))
+        return sorted(marked_for_deletion, key=lambda node: (not node.unlisted, node.goes_at, node.name))
 
     @property
     def backed_off(self) -> bool:
@@ -132,7 +132,8 @@ def _release_what_never_came(pool: _Pool) -> tuple[PoolIntent, ...]:
             departed=node.departed,
         )
         for node in sorted(pool.nodes, key=lambda node: node.name)
-        if node.failed_to_register
+        # A Node without an instance cannot be released, and must not keep the pool from anything else.
+        if node.failed_to_register and node.instance
     )
 
 
@@ -164,7 +165,7 @@ def _untaint(pool: _Pool) -> tuple[PoolIntent, ...]:
     occupied = [
         node for node in pool.nodes if node.marked_for_deletion and not node.empty and not node.failed_to_register
     ]
-    excess = pool.going[pool.surplus :]
+    excess = [node for node in pool.going[pool.surplus :] if not node.unlisted]
     in_use = [Untaint(node=node.name, why="a pod is on it or will be") for node in sorted(occupied, key=_name)]
     return (*in_use, *(Untaint(node=node.name, why=pool.evaluation.why_keep) for node in sorted(excess, key=_name)))
 
@@ -199,10 +200,27 @@ def _deprovision(pool: _Pool) -> tuple[PoolIntent, ...]:
     if pool.now < pool.deletes_at:
         return ()
     due = [node for node in pool.going[: pool.surplus] if node.instance and node.goes_at <= pool.now]
+    why = "empty, and its deletion time has passed"
+    return tuple(TerminateInstance(node=node.name, instance=node.instance, why=why) for node in due)
+
+
+def _delete_left_behind(pool: _Pool) -> tuple[PoolIntent, ...]:
+    # The cloud is asked nothing for a Node whose instance is gone: it goes whatever the size, and during a back-off.
     return tuple(
-        TerminateInstance(node=node.name, instance=node.instance, why="empty, and its deletion time has passed")
-        for node in due
+        TerminateInstance(
+            node=node.name,
+            instance="",
+            why="its deletion time has passed, and the cloud has no instance of it any more",
+            gone=True,
+        )
+        for node in pool.going
+        if _is_gone(node, pool.now) and not (node.draining or node.protected)
     )
+
+
+def _is_gone(node: PoolNode, now: Instant) -> bool:
+    """True if the cloud has had no instance of a due node for so long that there is none."""
+    return node.unlisted and node.given_up_at is not None and max(node.given_up_at, node.goes_at) <= now
 
 
 def _taint(pool: _Pool) -> tuple[PoolIntent, ...]:
@@ -233,8 +251,10 @@ _RULES: tuple[tuple[PoolStepKind, _Rule], ...] = (
     (PoolStepKind.SCALE_UP, _provision),
     (PoolStepKind.TERMINATE_INSTANCE, _deprovision),
     (PoolStepKind.TAINT_FOR_DELETION, _taint),
+    (PoolStepKind.TERMINATE_INSTANCE, _delete_left_behind),
 )
-"""Order of the rules: failed instances are given up first, untainting precedes buying, buying precedes shrinking."""
+"""Order of the rules: failed instances are given up first, untainting precedes buying, buying precedes shrinking. Nodes
+without an instance come last: one that cannot be deleted keeps the pool from nothing."""
 
 
 def _wake_at(pool: _Pool) -> Instant | None:

@@ -15,7 +15,14 @@ from ullage.model.outcomes import (
     PoolFailure,
     PoolOutcome,
 )
-from ullage.model.provisioner import AwaitedInstance, BackOff, CloudFailure, Provisioner, Purchase
+from ullage.model.provisioner import (
+    MOST_ASKED_FOR,
+    AwaitedInstance,
+    BackOff,
+    CloudFailure,
+    Provisioner,
+    Purchase,
+)
 from ullage.model.units import Instant, Seconds, Steady
 
 MINUTE = Seconds(60.0)
@@ -37,10 +44,6 @@ WAITS: Mapping[CloudFailure, tuple[Seconds, Seconds]] = {
 
 FORGIVEN_AFTER = Seconds(180 * MINUTE)
 """Seconds after the end of a back-off. A failure later than that counts as a first one."""
-
-
-MOST_ASKED_FOR = Seconds(10 * MINUTE)
-"""Upper bound in seconds on the wait a cloud may ask for; longer ones are cut to it."""
 _ROUNDED = Seconds(2.0)
 """Seconds of tolerance: instants are written rounded up."""
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ullage.decide.provisioning.pool_nodes import deletion_time, is_silent
+from ullage.decide.provisioning.purchase_state import LIST_MARGIN
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.node import Node
-from ullage.model.pool_sighting import Seen, Sighting
+from ullage.model.pool_sighting import ListHorizon, Seen, Sighting
 from ullage.model.provisioner import PROVISIONER_LABEL, Provisioner
 from ullage.model.resources import whole_gpus
 from ullage.model.units import Instant, Seconds, Steady, elapsed
@@ -19,6 +20,7 @@ from ullage.state.cluster import ClusterState
 
 _LET_PASS = Seconds(2.0)
 """Seconds by which a deletion time may differ from the counted one before that means a wrong clock."""
+_NO_LISTS: Mapping[str, ListHorizon] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Sightings:
         self._taints: dict[str, _Taint] = {}
         self._silent: dict[str, Steady] = {}
         self._left: dict[str, Steady] = {}
+        self._unlisted: dict[str, Steady] = {}
+        """Nodes without an instance, by uid: horizon of the first list without it."""
         self._joined: frozenset[str] = frozenset()
         """Instances that have, or had, a Node."""
 
@@ -59,8 +63,12 @@ class Sightings:
         *,
         now: Instant,
         steady: Steady,
+        lists: Mapping[str, ListHorizon] = _NO_LISTS,
     ) -> Seen:
-        """Compare the present state with the memory. `now` is compared with time stamps, `steady` counts seconds."""
+        """Compare the present state with the memory. `now` is compared with time stamps, `steady` counts seconds.
+
+        `lists`: horizons of the lists by pool. Pools whose list is missing, or failed, have none.
+        """
         delays = {one.name: one.thresholds.scale_down_delay for one in provisioners}
         nodes = {name: node for pool in delays for name, node in state.nodes_of_pool(pool).items()}
         self._look_at_machines(instances, state.nodes, now, steady)
@@ -77,6 +85,7 @@ class Sightings:
             bare={name: _sighting(first, steady) for name, first in self._bare.items()},
             due_at=self._due(nodes, delays, now, steady),
             silent={name: Seconds(steady - since) for name, since in self._silent.items()},
+            unlisted=self._look_at_unlisted(nodes, {one.node for one in instances}, lists),
         )
 
     def new_holders(self, gone: Collection[str], *, steady: Steady, within: Seconds) -> list[str]:
@@ -108,6 +117,25 @@ class Sightings:
                     before if before is not None and same else _Taint(deletion_at, steady, Seconds(deletion_at - now))
                 )
         self._taints = found
+
+    def _look_at_unlisted(
+        self, nodes: Mapping[str, Node], listed: Collection[str], lists: Mapping[str, ListHorizon]
+    ) -> dict[str, Seconds]:
+        """Seconds that are left of the grace of each node without an instance.
+
+        Lists may lag, and may be empty because of trouble: so seconds count only between lists that were answered, all
+        of them without the instance, and only while the node is not ready either. Anything else begins the grace anew.
+        """
+        left: dict[str, Seconds] = {}
+        first: dict[str, Steady] = {}
+        for name, node in nodes.items():
+            horizon = lists.get(node.labels[PROVISIONER_LABEL])
+            if horizon is None or node.ready or name in listed or deletion_time(node) is None:
+                continue
+            since = first[node.uid] = self._unlisted.get(node.uid, horizon.until)
+            left[name] = Seconds(max(0.0, LIST_MARGIN + horizon.staleness - (horizon.until - since)))
+        self._unlisted = first
+        return left
 
     def _due(
         self, nodes: Mapping[str, Node], delays: Mapping[str, Seconds], now: Instant, steady: Steady

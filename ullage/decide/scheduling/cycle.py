@@ -241,6 +241,12 @@ class SchedulingCycle:
             self.nominator.decide(search.pods, found)
         return self._refused(search.pods, search.answer, found, now)
 
+    def _decided_by(self, pod: Pod, devices: Sequence[int]) -> str:
+        """Words for what chose the node. VMs without GPUs have scores of their own."""
+        if pod.shape.vm is None or devices:
+            return self._policies[pod.scheduler]
+        return "room below the watermark" if pod.shape.vm_elsewhere else "how full it is with the VM"
+
     def _place(self, pod: Pod, placement: Placement) -> BindPod:
         choice, assumed = placement.choice, self._snapshot.storage.of(pod.key)
         devices = choice.ids if choice is not None else ()
@@ -250,7 +256,7 @@ class SchedulingCycle:
             uid=pod.uid,
             resource_version=pod.resource_version,
             node=placement.node,
-            why=f"best of {placement.fitting} that fit, by {self._policies[pod.scheduler]}",
+            why=f"best of {placement.fitting} that fit, by {self._decided_by(pod, devices)}",
             devices=devices,
             milli=choice.share_milli if choice is not None else MILLI_GPU,
             visible=placement.uuids,

@@ -95,11 +95,13 @@ class VmCore:
 
     def needs_fresh_read(self, request: PermitRequest) -> bool:
         """Pod and VirtualMachine are to be read and put into the ledger before this request is decided."""
-        if self.ledger.pod(request.pod) is None:
+        pod = self.ledger.pod(request.pod)
+        if pod is None:
             return False
-        account = self.ledger.account(request.pod)
+        account, vm = self.ledger.account(request.pod), self.ledger.vm(pod.vm_key)
         lowers = not account.reserved.within(request.wanted)
-        return lowers or not account.known or request.pod in self._unsettled
+        unscaled = vm is not None and not vm.scaling
+        return lowers or unscaled or not account.known or request.pod in self._unsettled
 
     def request(self, request: PermitRequest, load: float | None, *, now: Instant) -> PermitDecision | PermitRefused:
         """Decide on a message. A write that the decision names is assumed until `approval_…` reports its outcome."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ullage.decide.placement.vm_pods import amounts_said
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import DeleteMigration, StartMigration
 from ullage.model.units import Instant, Seconds, after, elapsed
@@ -147,5 +148,5 @@ def _relief(one: MigrationCandidate) -> VmAmounts:
 
 
 def _started(one: MigrationCandidate, pressure: VmAmounts, now: Instant) -> StartMigration:
-    why = f"{one.pod.node} is under pressure: {pressure.cpu}m CPU and {pressure.memory} bytes of memory too much"
+    why = f"{one.pod.node} is under pressure: {amounts_said(pressure)} too much"
     return StartMigration(vm=one.vm, pod=one.pod, name=migration_name(one.pod), at=now, why=why)

@@ -82,7 +82,7 @@ def decide_permit(
     if request.unit is None and pod.unit is not None and not divides_cleanly(request.wanted, pod.unit, vm):
         return PermitRefused(VmRefusal.UNIT_MISMATCH)
     if not vm.scaling:
-        kept = request.wanted.at_most(account.reserved)
+        kept = request.wanted.at_most(vm.use)
         return PermitDecision(
             permit=Permit(kept, NOTHING, "autoscaling of this VM is off"), answered_unit=answered_unit
         )
@@ -95,7 +95,8 @@ def _decided(ledger: VmLedger, request: PermitRequest, pod: VmPod, vm: Vm, mode:
     answered_unit = _unit_for_old(ledger, request, pod)
     held = _held(request, account, vm)
     unknown = account.reserved.above(held)
-    wanted = request.wanted.at_most(vm.maximum.at_least(held))
+    # An agent that has not heard of a lowered maximum may keep what it holds: `reserved` is never less than that.
+    wanted = request.wanted.at_most(vm.maximum.at_least(account.reserved))
     # Versions 1-2 count whole cores and slots, and per resource are granted as many as are free.
     unit = request.unit or (answered_unit if mode is GrantMode.JOINT else VmAmounts(CORE, vm.memory_slot))
     permit = grant(

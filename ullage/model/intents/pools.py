@@ -50,6 +50,8 @@ class TerminateInstance:
     """The instance failed to register as a usable node, and is given up."""
     departed: bool = False
     """The instance had a Node, as far as is known, and that Node was deleted."""
+    gone: bool = False
+    """The instance is gone, and only the Node is deleted: a crash, or the API server, kept it from going with it."""
 
 
 PoolIntent = ScaleUp | TaintForDeletion | Untaint | TerminateInstance

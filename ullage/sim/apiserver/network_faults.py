@@ -89,6 +89,10 @@ class NetworkConditions:
                 return fault
         return None
 
+    def reaches(self, request: Request) -> bool:  # noqa: ARG002 - who counts requests wants to see them
+        """True unless nothing gets through."""
+        return not self.partitioned
+
     def delay(self, method: str) -> float:
         base = self.latency.by_method.get(method, self.latency.default)
         if base <= 0:

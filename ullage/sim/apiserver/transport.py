@@ -61,7 +61,7 @@ class InMemoryTransport:
     def _check_connected(self, request: Request) -> None:
         if self._cut:
             raise Unreachable(f"{request.method} {request.path}: this client has been cut off")
-        if self.network.partitioned:
+        if not self.network.reaches(request):
             raise Unreachable(f"{request.method} {request.path}: network is unreachable")
 
     async def stream(self, request: Request) -> AsyncIterator[Sequence[bytes]]:

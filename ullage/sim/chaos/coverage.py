@@ -29,8 +29,7 @@ class FaultCoverage:
     def missing(self, least: int, kinds: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, str, int]]:
         """Pairs of call site and fault that met fewer than `least` times. `kinds`: faults possible by verb."""
         for site in sorted(self.calls):
-            verb = site.split(" ")[1]
-            for kind in kinds.get(verb, ()):
+            for kind in kinds.get(verb_of(site), ()):
                 if (found := self.faults[site, kind]) < least:
                     yield site, kind, found
 
@@ -55,3 +54,8 @@ def call_site(process: str, request: Request) -> str:
         verb = "watch" if watching else "get" if named else "list"
     subresource = f"/{parts[2]}" if len(parts) > 2 else ""
     return f"{process} {verb} {plural}{subresource}"
+
+
+def verb_of(site: str) -> str:
+    """Verb of a call site."""
+    return site.split(" ")[1]

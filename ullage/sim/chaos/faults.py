@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import suppress
 
 from msgspec.structs import replace
 
 from ullage.cloud.api import CloudError, NoCapacity, Throttled
 from ullage.errors import ApiError
-from ullage.kube.client.resources import GPU_CLAIMS, LEASES, NODE_PROVISIONERS, NODES, PODS, RESOURCE_CLAIMS
+from ullage.kube.client.resources import NODES
 from ullage.model.device import DeviceHealth
-from ullage.model.fact_event import ObjectKey
+from ullage.model.resources import GPU
+from ullage.sim.apiserver.network_faults import NetworkConditions
 from ullage.sim.apiserver.transport import InMemoryTransport
 from ullage.sim.chaos.container_faults import CONTAINER_FAULTS, stopped_kubelet
 from ullage.sim.chaos.containers import ContainerTable
@@ -19,6 +20,7 @@ from ullage.sim.chaos.guest_faults import GUEST_FAULTS, End, bare, heal_guests, 
 from ullage.sim.chaos.manifests import partitioned
 from ullage.sim.chaos.network import NETWORK_FAULT_OF, ChaosNetwork
 from ullage.sim.chaos.story import ChaosFault, FaultKind
+from ullage.sim.chaos.user_faults import USER_FAULTS
 from ullage.sim.process import SimulatedProcess
 from ullage.sim.world.agents import ImplicitAgents
 from ullage.sim.world.world import World
@@ -31,12 +33,16 @@ class FaultInjector:
     """Faults of one story on one world."""
 
     def __init__(
-        self, world: World, coverage: FaultCoverage, pools: tuple[str, ...], containers: ContainerTable
+        self,
+        world: World,
+        coverage: FaultCoverage,
+        containers: ContainerTable,
+        networks: Mapping[str, ChaosNetwork],
     ) -> None:
-        """`pools` are the names of the NodeProvisioners."""
+        """`networks`: those of programs beside the world's processes."""
         self._containers = containers
         self._world = world
-        self._pools = pools
+        self._networks: Mapping[str, NetworkConditions] = {**world.loops.network, **networks}
         self._coverage = coverage
         self._boot_latency = world.cloud.behaviour.latency
 
@@ -57,7 +63,7 @@ class FaultInjector:
     def heal(self) -> None:
         """End everything that is wrong: whatever a fault left behind is put right, as people would in the end."""
         world = self._world
-        for network in world.loops.network.values():
+        for network in self._networks.values():
             if isinstance(network, ChaosNetwork):
                 network.heal()
         for process in world.loops.processes.values():
@@ -74,27 +80,35 @@ class FaultInjector:
         """Begin a fault. None if there is nothing it could strike."""
         if fault.kind in NETWORK_FAULT_OF or fault.kind in _NETWORK:
             return self._network(fault)
-        guest, handler = GUEST_FAULTS.get(fault.kind), _HANDLERS.get(fault.kind)
+        of_world = {**GUEST_FAULTS, **USER_FAULTS}.get(fault.kind)
+        handler = _HANDLERS.get(fault.kind)
         container = CONTAINER_FAULTS.get(fault.kind)
         try:
             if container is not None:
                 return container(self._world, self._containers, fault)
-            if guest is not None:
-                return guest(self._world, fault)
+            if of_world is not None:
+                return of_world(self._world, fault)
             return None if handler is None else handler(self, fault)
         except ApiError:
             return None  # refused by the API server, as it refuses people too
 
     def _network(self, fault: ChaosFault) -> End:
-        name = self._chosen(sorted(self._world.loops.network), fault)
-        network = self._world.loops.network[name]
+        name = fault.one_of(sorted(self._networks))
+        network = self._networks[name]
         if not isinstance(network, ChaosNetwork):
             raise TypeError(f"{name} has no chaos network")
-        return network.begin(fault.kind, fault.amount)
+        return network.begin(fault)
 
-    def _cut_watches(self, fault: ChaosFault) -> End:
-        for transport in self._transports(self._process(fault)):
+    def _cut_watches(self, fault: ChaosFault) -> End | None:
+        """Cut the watches of a process: the one that a fault of its network with the same number strikes."""
+        name = fault.one_of(sorted(self._networks))
+        process, network = self._world.loops.processes.get(name), self._networks[name]
+        if process is None:
+            return None
+        for transport in self._transports(process):
             transport.break_streams()
+            if isinstance(network, ChaosNetwork):
+                network.count_watches(FaultKind.CUT_WATCHES)
         return nothing
 
     def _transports(self, process: SimulatedProcess) -> list[InMemoryTransport]:
@@ -123,11 +137,7 @@ class FaultInjector:
         if not isinstance(network, ChaosNetwork) or not process.alive:
             return None
         kill = fault.kind is not FaultKind.FREEZE_AFTER_CALL
-        network.crash_at(
-            fault.kind,
-            int(fault.amount),
-            lambda: (self._kill if kill else _stop)(process, fault.seconds),
-        )
+        network.crash_at(fault, lambda: (self._kill if kill else _stop)(process, fault.seconds))
         return nothing
 
     def _freeze(self, fault: ChaosFault) -> End | None:
@@ -145,7 +155,8 @@ class FaultInjector:
     def _cloud(self, fault: ChaosFault) -> End:
         cloud, verb = self._world.cloud, ("create", "delete", "list")[fault.pick % 3]
         behaviour = cloud.behaviour
-        self._coverage.faults[f"{CLOUD} {verb} instances", fault.kind.value] += 1
+        struck = _CLOUD_VERB.get(fault.kind, verb)
+        self._coverage.faults[f"{CLOUD} {struck} instances", fault.kind.value] += 1
         match fault.kind:
             case FaultKind.CLOUD_NO_CAPACITY:
                 cloud.faults.fail("create", NoCapacity("no H100 left in this zone"), times=int(fault.amount))
@@ -192,6 +203,38 @@ class FaultInjector:
         agents.replace(replace(before, devices=plain if on else partitioned(before.devices)))
         return nothing
 
+    def _device_plugin(self, fault: ChaosFault) -> End | None:
+        name = self._node_with_gpus(fault)
+        node = None if name is None else self._world.observers.mirror.nodes.get(name)
+        if node is None:
+            return None
+        hand, node_name = self._world.hand, node.name
+
+        def advertise(gpus: int) -> None:
+            amounts = {"capacity": {GPU: str(gpus)}, "allocatable": {GPU: str(gpus)}}
+            with suppress(ApiError):  # the node may be gone
+                hand.merge(NODES, node_name, {"status": amounts}, part="status")
+
+        before = node.gpus
+        advertise(0)
+        return lambda: advertise(before)
+
+    def _machine_dies(self, fault: ChaosFault) -> End | None:
+        there = [one for one in self._world.cloud.machine_ids() if one in self._world.observers.mirror.nodes]
+        if not there:
+            return None
+        machine = fault.one_of(there)
+        self._world.cloud.take_back(machine)
+        self._world.actors.kubelets.fail(machine)
+        if machine in self._world.agents.nodes():
+            self._world.agents.silence(machine)
+
+        def forget() -> None:
+            """Delete its Node, as the cloud's controller does with a Node that is not ready and has no instance."""
+            self._world.hand.delete(bare(NODES, machine))
+
+        return forget
+
     def _kubelet_stops(self, fault: ChaosFault) -> End | None:
         node = self._node(fault)
         if node is None:
@@ -202,93 +245,21 @@ class FaultInjector:
         self._world.actors.stop_controllers()
         return self._world.actors.let_controllers_go_on
 
-    def _delete_pod(self, fault: ChaosFault) -> End | None:
-        pods = self._world.observers.mirror.pods
-        key = self._chosen(sorted(pods), fault) if pods else None
-        if key is None:
-            return None
-        at_once = fault.kind is FaultKind.FORCE_DELETE_POD
-        self._world.hand.delete(bare(PODS, key.name, key.namespace), at_once=at_once)
-        return nothing
-
-    def _delete_claim(self, fault: ChaosFault) -> End | None:
-        claims = self._world.observers.mirror.claims
-        if not claims:
-            return None
-        key: ObjectKey = self._chosen(sorted(claims), fault)
-        self._world.hand.delete(bare(GPU_CLAIMS, key.name, key.namespace))
-        return nothing
-
-    def _edit_claim(self, fault: ChaosFault) -> End | None:
-        """Change the size of a claim, and let it go to any node. A claim in use is refused: the next one is tried."""
-        claims = sorted(self._world.observers.mirror.claims)
-        first = fault.pick % max(1, len(claims))
-        for key in (*claims[first:], *claims[:first]):
-            spec = {"devices": {"count": 1 + fault.pick % 3}, "selector": None}
-            try:
-                self._world.hand.merge(GPU_CLAIMS, key.name, {"spec": spec}, key.namespace)
-            except ApiError:
-                continue
-            return nothing
-        return None
-
-    def _delete_lease(self, fault: ChaosFault) -> End | None:
-        leases = self._world.observers.mirror.leases
-        if not leases:
-            return None
-        namespace = self._world.spec.settings.scheduling.lease_namespace
-        self._world.hand.delete(bare(LEASES, self._chosen(sorted(leases), fault), namespace))
-        return nothing
-
-    def _delete_reservation(self, fault: ChaosFault) -> End | None:
-        ours = [one["metadata"] for one in self._world.hand.all_of(RESOURCE_CLAIMS[0])]
-        if not ours:
-            return None
-        meta = self._chosen(sorted(ours, key=lambda one: str(one["name"])), fault)
-        self._world.hand.merge(RESOURCE_CLAIMS[0], meta["name"], {"metadata": {"finalizers": None}}, meta["namespace"])
-        self._world.hand.delete(bare(RESOURCE_CLAIMS[0], meta["name"], meta["namespace"]))
-        return nothing
-
-    def _delete_node(self, fault: ChaosFault) -> End | None:
-        pooled = sorted(name for name, node in self._world.observers.mirror.nodes.items() if node.pool)
-        if not pooled:
-            return None
-        self._world.hand.delete(bare(NODES, self._chosen(pooled, fault)))
-        return nothing
-
-    def _untaint(self, fault: ChaosFault) -> End | None:
-        node = self._node(fault)
-        if node is None:
-            return None
-        self._world.hand.merge(NODES, node, {"spec": {"taints": None}})
-        return nothing
-
-    def _edit_provisioner(self, fault: ChaosFault) -> End | None:
-        if not self._pools:
-            return None
-        name = self._chosen(list(self._pools), fault)
-        self._world.hand.merge(NODE_PROVISIONERS, name, {"spec": {"maxSize": 1 + fault.pick % 3, "minSize": 0}})
-        return nothing
-
     def _process(self, fault: ChaosFault) -> SimulatedProcess:
-        return self._world.loops.processes[self._chosen(sorted(self._world.loops.processes), fault)]
+        return self._world.loops.processes[fault.one_of(sorted(self._world.loops.processes))]
 
     def _node(self, fault: ChaosFault) -> str | None:
         nodes = sorted(self._world.observers.mirror.nodes)
-        return self._chosen(nodes, fault) if nodes else None
+        return fault.one_of(nodes) if nodes else None
 
     def _node_with_gpus(self, fault: ChaosFault) -> str | None:
         """A node whose agent has reported."""
         nodes = sorted(self._world.agents.nodes())
-        return self._chosen(nodes, fault) if nodes else None
+        return fault.one_of(nodes) if nodes else None
 
     def _if_there(self, node: str, act: Callable[[], None]) -> None:
         if node in self._world.agents.nodes():
             act()
-
-    @staticmethod
-    def _chosen(candidates: list[Any], fault: ChaosFault) -> Any:
-        return candidates[fault.pick % len(candidates)]
 
 
 def _stop(process: SimulatedProcess, seconds: float) -> None:
@@ -303,6 +274,13 @@ def _start(process: SimulatedProcess) -> None:
 
 _NETWORK = (FaultKind.SLOW, FaultKind.PARTITION, FaultKind.STALE_WATCH)
 _CLOUD = tuple(kind for kind in FaultKind if kind.name.startswith("CLOUD_"))
+_CLOUD_VERB = {
+    FaultKind.CLOUD_NO_CAPACITY: "create",
+    FaultKind.CLOUD_NEVER_JOINS: "create",
+    FaultKind.CLOUD_SLOW: "create",
+    FaultKind.CLOUD_STALE: "list",
+}
+"""Call that a fault of the cloud strikes, where it is always the same."""
 _Handler = Callable[[FaultInjector, ChaosFault], End | None]
 _HANDLERS: Mapping[FaultKind, _Handler] = {
     FaultKind.CUT_WATCHES: FaultInjector._cut_watches,
@@ -317,15 +295,8 @@ _HANDLERS: Mapping[FaultKind, _Handler] = {
     FaultKind.GPU_DIES: FaultInjector._gpu_dies,
     FaultKind.AGENT_SILENT: FaultInjector._agent_silent,
     FaultKind.MIG_SWITCHED: FaultInjector._mig_switched,
+    FaultKind.DEVICE_PLUGIN: FaultInjector._device_plugin,
+    FaultKind.MACHINE_DIES: FaultInjector._machine_dies,
     FaultKind.KUBELET_STOPS: FaultInjector._kubelet_stops,
     FaultKind.CONTROLLERS_STOP: FaultInjector._controllers_stop,
-    FaultKind.DELETE_POD: FaultInjector._delete_pod,
-    FaultKind.FORCE_DELETE_POD: FaultInjector._delete_pod,
-    FaultKind.DELETE_CLAIM: FaultInjector._delete_claim,
-    FaultKind.EDIT_CLAIM: FaultInjector._edit_claim,
-    FaultKind.DELETE_LEASE: FaultInjector._delete_lease,
-    FaultKind.DELETE_RESERVATION: FaultInjector._delete_reservation,
-    FaultKind.DELETE_NODE: FaultInjector._delete_node,
-    FaultKind.UNTAINT_NODE: FaultInjector._untaint,
-    FaultKind.EDIT_PROVISIONER: FaultInjector._edit_provisioner,
 }

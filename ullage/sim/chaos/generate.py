@@ -1,8 +1,10 @@
 """Stories from seeds. Each seed draws a subset of features and fault kinds, so that rare pairs meet often enough."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from ullage.sim.chaos.network import CRASHES, POSSIBLE
 from ullage.sim.chaos.story import (
     KARPENTER_FAULTS,
     NETWORK_FAULTS,
@@ -16,11 +18,14 @@ from ullage.sim.chaos.story import (
     JobKind,
 )
 
-FAULTS_END = 1200.0
+FAULTS_END = 900.0
 """Seconds in which jobs arrive and faults strike."""
 LONGEST_FAULT = 120.0
 STALE_SECONDS = 180.0
 """Seconds that an agent with a wrong clock is silent, at least: its report is stale then."""
+_STRUCK_VERBS = ("create", "create", "patch", "update", "delete", "delete", "get", "list")
+_LONG = (FaultKind.OUTLIVED, FaultKind.FREEZE, FaultKind.FREEZE_AFTER_CALL, FaultKind.STALE_WATCH)
+"""Faults that matter only while something else happens: they last longer."""
 _DRA_FAULT = FaultKind.DELETE_RESERVATION
 
 
@@ -39,13 +44,16 @@ def generated_story(seed: int) -> ChaosStory:
         if chance.random() < 0.7
     )
     karpenter, vms = chance.random() < 0.35, chance.random() < 0.3
+    impossible = _impossible(real_agents, karpenter, vms)
     dra = not real_agents and random.Random(f"chaos/{seed}/dra").random() < 0.4  # other draws stay as they are
+    jobs = _jobs(chance, mig, vms)
+    faults = tuple(_narrowed(_faults(chance, impossible if dra else impossible | {_DRA_FAULT}), seed))
     return ChaosStory(
         seed=seed,
         nodes=nodes,
         pools=pools,
-        jobs=tuple(_jobs(chance, mig, vms)),
-        faults=tuple(_faults(chance, _impossible(real_agents, karpenter, vms) | ({_DRA_FAULT} if not dra else set()))),
+        jobs=tuple(_beside_faults(jobs, faults, seed)),
+        faults=faults,
         karpenter=karpenter,
         replicas=chance.choice((1, 1, 2)),
         real_agents=real_agents,
@@ -73,6 +81,19 @@ def _job(chance: random.Random, number: int, kinds: Sequence[JobKind]) -> ChaosJ
     )
 
 
+def _beside_faults(jobs: Sequence[ChaosJob], faults: Sequence[ChaosFault], seed: int) -> Iterator[ChaosJob]:
+    """Jobs, of which half come while a fault lasts or just after it: what is bound then may be bound wrongly."""
+    chance = random.Random(f"chaos/{seed}/beside")
+    for job in jobs:
+        if not faults or chance.random() < 0.5:
+            yield job
+            continue
+        fault = chance.choice(faults)
+        at = round(max(0.0, fault.at + chance.uniform(-2.0, fault.seconds + 15.0)), 1)
+        stays = None if job.leaves_at is None else job.leaves_at - job.at
+        yield replace(job, at=at, leaves_at=None if stays is None else round(at + stays, 1))
+
+
 def _impossible(real_agents: bool, karpenter: bool, vms: bool) -> set[FaultKind]:
     """Faults that this story has no target for."""
     return {
@@ -92,8 +113,26 @@ def _fault(chance: random.Random, kinds: Sequence[FaultKind]) -> ChaosFault:
     kind = chance.choice(kinds)
     at = round(chance.uniform(5, FAULTS_END - LONGEST_FAULT), 1)
     seconds = round(min(LONGEST_FAULT, chance.expovariate(1 / 25.0)) + 0.1, 1)
+    if kind in _LONG:
+        seconds = round(chance.uniform(20.0, LONGEST_FAULT), 1)
     seconds += STALE_SECONDS if kind is FaultKind.AGENT_CLOCK else 0.0
     return ChaosFault(at=at, kind=kind, pick=chance.randrange(1000), seconds=seconds, amount=_amount(chance, kind))
+
+
+def _narrowed(faults: Sequence[ChaosFault], seed: int) -> Iterator[ChaosFault]:
+    """Faults of single calls, of which two in three strike one verb: else calls that are seldom are hardly struck."""
+    chance = random.Random(f"chaos/{seed}/only")
+    for fault in faults:
+        counted = fault.kind in CRASHES
+        verbs = _STRUCK_VERBS if counted else [verb for verb in _STRUCK_VERBS if fault.kind.value in POSSIBLE[verb]]
+        if not (counted or fault.kind in NETWORK_FAULTS) or not verbs or chance.random() >= 2 / 3:
+            yield fault
+            continue
+        only = chance.choice(verbs)
+        yield replace(fault, only=only, amount=float(chance.randint(1, 4)) if counted else chance.choice((0.5, 1.0)))
+        if only == "list":  # which happens only to whoever has to begin anew
+            yield ChaosFault(at=round(fault.at + 0.1, 1), kind=FaultKind.COMPACT)
+            yield ChaosFault(at=round(fault.at + 0.2, 1), kind=FaultKind.CUT_WATCHES, pick=fault.pick)
 
 
 def _amount(chance: random.Random, kind: FaultKind) -> float:

@@ -7,20 +7,23 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ullage.kube.client.resource import JsonObject
-from ullage.kube.client.resources import RESOURCE_CLAIMS, RESOURCE_SLICES, VIRTUAL_MACHINE_MIGRATIONS
-from ullage.model.device import DeviceHealth
+from ullage.kube.client.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, VIRTUAL_MACHINE_MIGRATIONS
+from ullage.model.admission import LEASED_TAINT
+from ullage.model.device import KIND_LABEL, DeviceHealth, GpuNodeKind
 from ullage.model.draining import DRAINING_TAINT
 from ullage.model.fact_event import ObjectKey
-from ullage.model.karpenter import HANDOVER, is_smart_pod
+from ullage.model.karpenter import GPU_TAINT, HANDOVER, is_smart_pod
 from ullage.model.provisioner import DELETION_TAINT
 from ullage.sim.apiserver.storage.store import Listener, StoredChange
-from ullage.sim.chaos.manifests import LARGEST_INSTANCE, RIVAL
+from ullage.sim.chaos.manifests import GANG_SIZE, LARGEST_INSTANCE, RIVAL, node_name
 from ullage.sim.world.stored_objects import StoredPod
 from ullage.sim.world.world import World
 
 REST_SECONDS = 240.0
 """Seconds without a write of ours after which the world is at rest: longer than every timer of a small pool."""
 CONVERGES_WITHIN = 3600.0
+_ADMITS_CLAIMS = (LEASED_TAINT, GPU_TAINT)
+"""Taints that every pod with a claim tolerates."""
 _WATCHED = (
     "pods",
     "nodes",
@@ -98,35 +101,101 @@ def _reservations(world: World) -> Iterator[LivenessBreach]:
 
 
 def _machines(world: World) -> Iterator[LivenessBreach]:
-    """Instances without a node cost money and serve nobody."""
-    nodes = world.observers.mirror.nodes
+    """Instances without a node cost money and serve nobody. Nodes without an instance are no places for pods."""
+    nodes, machines = world.observers.mirror.nodes, set(world.cloud.machine_ids())
+    for node in sorted(nodes.values(), key=lambda one: one.name):
+        if node.pool and node.name not in machines:
+            yield LivenessBreach("no node without its machine is left behind", f"{node.name} has no instance any more")
     for machine in world.cloud.machine_ids():
         if machine not in nodes:
             yield LivenessBreach("no machine is left behind", f"instance {machine} has no node, and nothing happens")
 
 
-def _starving(world: World) -> Iterator[LivenessBreach]:
-    """Pods of ours that wait although one node has all they ask for. Gangs and quotas are not judged here."""
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A pod of ours that waits, with the number of GPUs that would do: whole ones, also for parts of them."""
+
+    pod: StoredPod
+    gpus: int
+    gang: str
+
+
+def _waiting(world: World) -> Iterator[_Waiting]:
+    """Pods that wait and that sums can judge. Not those of quotas, MIG and required islands.
+
+    Nor those of a world with VMs: their permits decide how much processor is left, and that is no sum over pods.
+    """
     mirror = world.observers.mirror
-    for pod in sorted(mirror.pods.values(), key=lambda one: one.key):
+    for pod in () if world.vms is not None else sorted(mirror.pods.values(), key=lambda one: one.key):
         if pod.node or pod.over or pod.leaves_by is not None or pod.key.namespace != "default":
             continue
-        if pod.key.name == RIVAL:
-            continue  # a pod of kube-scheduler that selects nodes of Karpenter
-        count, part = mirror.asked_gpus(pod)
         claim = mirror.claims.get(_claim_key(pod)) if pod.claim else {}
-        if part or pod.template or claim is None or _is_special(claim):
-            continue
-        for name, node in sorted(mirror.nodes.items()):
-            if not node.taints and len(free_gpus(world, name)) >= max(1, count):
-                text = f"{pod.key} waits for {count} GPUs, and {name} has {len(free_gpus(world, name))} free"
-                yield LivenessBreach("nobody waits who could be placed", text)
-                break
+        # The rival is a pod of kube-scheduler that selects nodes of Karpenter.
+        if pod.key.name != RIVAL and not pod.template and claim is not None and not _is_special(claim):
+            yield _Waiting(pod, max(1, mirror.asked_gpus(pod)[0]), claim.get("gangRef") or "")
+
+
+def _starving(world: World) -> Iterator[LivenessBreach]:
+    """Pods that wait although one node has all they ask for, and gangs for which nodes have."""
+    gangs: dict[str, list[_Waiting]] = {}
+    for one in _waiting(world):
+        room = _room(world, one.pod)
+        if one.gang:
+            gangs.setdefault(one.gang, []).append(one)
+        elif free := next((name for name, gpus in room.items() if gpus >= one.gpus), ""):
+            text = f"{one.pod.key} waits for {one.gpus} GPUs, and {free} has {room[free]} free"
+            yield LivenessBreach("nobody waits who could be placed", text)
+    for name, members in gangs.items():
+        seats = sum(gpus // members[0].gpus for gpus in _room(world, members[0].pod).values())
+        alike = {one.gpus for one in members} == {members[0].gpus}
+        if alike and len(members) == GANG_SIZE and seats >= GANG_SIZE:
+            text = (
+                f"gang {name} waits for {GANG_SIZE} times {members[0].gpus} GPUs, and there is room for {seats} times"
+            )
+            yield LivenessBreach("nobody waits who could be placed", text)
+
+
+def _room(world: World, pod: StoredPod) -> dict[str, int]:
+    """Free GPUs of the nodes that a pod may run on."""
+    reachable, found = _reachable(world, pod), dict[str, int]()
+    for name, node in sorted(world.observers.mirror.nodes.items()):
+        if name in reachable and all(key in _ADMITS_CLAIMS and pod.claim for key, _, _ in node.taints):
+            found[name] = len(free_gpus(world, name))
+    return found
+
+
+def _reachable(world: World, pod: StoredPod) -> Collection[str]:
+    """Nodes that a pod may run on by its volume and its own selector. No node of a story is counted."""
+    if _is_free(world, pod):
+        return world.observers.mirror.nodes.keys()
+    return {node_name(0)} if _has_volume(world, pod) else ()
+
+
+def _is_free(world: World, pod: StoredPod) -> bool:
+    """True if a pod has no volume, and does not select counted nodes by itself, whatever its claim says by now."""
+    selected = (_spec(world, pod).get("nodeSelector") or {}).get(KIND_LABEL)
+    return selected != GpuNodeKind.COUNTED.value.lower() and not _has_volume(world, pod)
+
+
+def _has_volume(world: World, pod: StoredPod) -> bool:
+    """True if a pod has the volume that only the first node can reach."""
+    return any("persistentVolumeClaim" in one for one in _spec(world, pod).get("volumes") or ())
+
+
+def _spec(world: World, pod: StoredPod) -> JsonObject:
+    stored = world.hand.read(PODS, pod.key.name, pod.key.namespace)
+    found: JsonObject = stored["spec"] if stored else {}
+    return found
 
 
 def _is_special(claim: JsonObject) -> bool:
-    """True if more than a number of free GPUs decides whether a claim can be served."""
-    return any(claim.get(field) for field in ("gangRef", "topology", "selector"))
+    """True if more than a number of free GPUs decides whether a claim can be served.
+
+    Every stored claim has a topology, for which the API server has a default: only a required one says no.
+    """
+    required = (claim.get("topology") or {}).get("mode") == "Required"
+    mig = (claim.get("devices") or {}).get("exclusivity") == "MIG"
+    return required or mig or bool(claim.get("selector"))
 
 
 def _claim_key(pod: StoredPod) -> ObjectKey:
@@ -160,7 +229,7 @@ def _hand_overs(world: World) -> Iterator[LivenessBreach]:
             claim = mirror.claims.get(_claim_key(pod))
             count, part = mirror.asked_gpus(pod)
             plain = claim is not None and not part and not (claim.get("gangRef") or claim.get("selector"))
-            if plain and count <= LARGEST_INSTANCE:
+            if plain and count <= LARGEST_INSTANCE and _is_free(world, pod):
                 text = f"{pod.key} waits for {count} GPUs, and nobody asks Karpenter for a node"
                 yield LivenessBreach("Karpenter is asked for whoever fits nowhere", text)
     for node in sorted(mirror.nodes.values(), key=lambda one: one.name):

@@ -31,6 +31,7 @@ QUOTA_NAMESPACE = "limited"
 URGENT = "urgent"
 NODE_POOL = "gpu-h100"
 RIVAL = "rival"
+VOLUME = "data"
 LARGEST_INSTANCE = 8
 """GPUs of the largest instance that Karpenter can buy."""
 _ANY_GPU = {"example.com/any": "gpu"}
@@ -80,6 +81,8 @@ def first_objects(story: ChaosStory) -> tuple[JsonObject, ...]:
             found += _partitioned(node_name(number), node)
     if story.dra:
         found += [_slice(node_name(number), node) for number, node in enumerate(story.nodes)]
+    if any(job.kind is JobKind.VOLUME for job in story.jobs):
+        found += _volume()
     if story.karpenter:
         found += [_node_pool(story), _rival()]
     return (*found, *(pool_manifest(pool) for pool in story.pools))
@@ -157,6 +160,43 @@ def _slice(name: str, node: ChaosNode) -> JsonObject:
     spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": named}
     slices = RESOURCE_SLICES[0]
     return {"apiVersion": slices.api_version, "kind": slices.kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _volume() -> list[JsonObject]:
+    """A volume on the disk of the first node, with the claim that is bound to it."""
+    amounts = {"storage": "10Gi"}
+    only = {"key": "metadata.name", "operator": "In", "values": [node_name(0)]}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": VOLUME},
+            "spec": {
+                "capacity": amounts,
+                "accessModes": ["ReadWriteOnce"],
+                "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": VOLUME},
+                "local": {"path": "/data"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchFields": [only]}]}},
+            },
+            "status": {"phase": "Bound"},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": VOLUME,
+                "namespace": "default",
+                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": amounts},
+                "volumeName": VOLUME,
+                "storageClassName": "",
+            },
+            "status": {"phase": "Bound"},
+        },
+    ]
 
 
 def _partitioned(name: str, node: ChaosNode) -> list[JsonObject]:
@@ -257,6 +297,8 @@ def _pod(
     spec: JsonObject = {"schedulerName": "gpu-scheduler", "restartPolicy": "Never", "containers": [container]}
     if job.kind is JobKind.COUNTED:
         container["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    if job.kind is JobKind.VOLUME:
+        spec["volumes"] = [{"name": VOLUME, "persistentVolumeClaim": {"claimName": VOLUME}}]
     if job.priority:
         spec["priorityClassName"] = URGENT
     if claim or template:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from ullage.kube.client.transport import Request
 from ullage.sim.apiserver.network_faults import Latency, NetworkConditions, NetworkFault
-from ullage.sim.chaos.coverage import FaultCoverage, call_site, is_unguarded
-from ullage.sim.chaos.story import FaultKind
+from ullage.sim.chaos.coverage import FaultCoverage, call_site, is_unguarded, verb_of
+from ullage.sim.chaos.story import ChaosFault, FaultKind
 
 NETWORK_FAULT_OF = {
     FaultKind.REFUSED: NetworkFault.REFUSED,
@@ -19,14 +19,26 @@ NETWORK_FAULT_OF = {
     FaultKind.CONFLICT: NetworkFault.CONFLICT,
     FaultKind.EXPIRED: NetworkFault.EXPIRED,
 }
-_CHANGES, _STREAMS = ("update", "patch", "delete"), ("watch",)
+_WRITES = ("create", "update", "patch", "delete")
+_CHANGES, _STREAMS, _READS = ("update", "patch", "delete"), ("watch",), ("get", "list")
+VERBS = (*_WRITES, *_READS, *_STREAMS)
+CRASHES = (FaultKind.CRASH_BEFORE_CALL, FaultKind.CRASH_AFTER_CALL, FaultKind.FREEZE_AFTER_CALL)
+_OF_SOME = {
+    FaultKind.CONFLICT: _CHANGES,
+    FaultKind.EXPIRED: _STREAMS,
+    FaultKind.STALE_WATCH: _STREAMS,
+    FaultKind.CUT_WATCHES: _STREAMS,
+    FaultKind.SLOW: (*_WRITES, *_READS),
+    **dict.fromkeys(CRASHES, (*_WRITES, *_READS)),
+}
+"""Faults that only some verbs can meet."""
 POSSIBLE: dict[str, tuple[str, ...]] = {
     verb: tuple(
         kind.value
-        for kind in NETWORK_FAULT_OF
-        if (kind is not FaultKind.CONFLICT or verb in _CHANGES) and (kind is not FaultKind.EXPIRED or verb in _STREAMS)
+        for kind in dict.fromkeys((*NETWORK_FAULT_OF, *_OF_SOME, FaultKind.PARTITION))
+        if verb in _OF_SOME.get(kind, VERBS)
     )
-    for verb in ("create", "update", "patch", "delete", "get", "list", "watch")
+    for verb in VERBS
 }
 """Faults that a call can meet, by verb."""
 
@@ -35,12 +47,15 @@ POSSIBLE: dict[str, tuple[str, ...]] = {
 class _Window:
     kind: FaultKind
     rate: float
+    only: str
+    """Verb of the calls that it strikes; empty for any."""
 
 
 @dataclass(slots=True)
 class _CrashAt:
     calls: int
     kind: FaultKind
+    only: str
     crash: Callable[[], None]
 
 
@@ -49,7 +64,7 @@ class ChaosNetwork(NetworkConditions):
 
     def __init__(self, process: str, seed: int, latency: Latency, coverage: FaultCoverage) -> None:
         super().__init__(seed=seed, latency=latency)
-        self._process = process
+        self._process = process.rstrip("-0123456789")  # replicas call out from the same places
         self._plain = latency
         self._coverage = coverage
         self._draws = random.Random(f"network/{process}/{seed}")
@@ -58,25 +73,32 @@ class ChaosNetwork(NetworkConditions):
         self._behind: list[float] = []
         self._crashes: list[_CrashAt] = []
         self._partitions = 0
+        self._watches: dict[str, None] = {}
 
-    def begin(self, kind: FaultKind, amount: float) -> Callable[[], None]:
+    def begin(self, fault: ChaosFault) -> Callable[[], None]:
         """Begin a fault. The result ends it."""
-        match kind:
+        match fault.kind:
             case FaultKind.SLOW:
-                return self._listed(self._slow, amount)
+                return self._listed(self._slow, fault.amount)
             case FaultKind.STALE_WATCH:
-                return self._listed(self._behind, amount)
+                self.count_watches(FaultKind.STALE_WATCH)
+                return self._listed(self._behind, fault.amount)
             case FaultKind.PARTITION:
                 self._partitions += 1
                 self.partitioned = True
                 return self._reunite
-        window = _Window(kind, amount)
+        window = _Window(fault.kind, fault.amount, fault.only)
         self._windows.append(window)
         return lambda: self._windows.remove(window)
 
-    def crash_at(self, kind: FaultKind, calls: int, crash: Callable[[], None]) -> None:
+    def crash_at(self, fault: ChaosFault, crash: Callable[[], None]) -> None:
         """Crash or stop the process at its call with this number from now: before the server gets it, or after it."""
-        self._crashes.append(_CrashAt(calls, kind, crash))
+        self._crashes.append(_CrashAt(int(fault.amount), fault.kind, fault.only, crash))
+
+    def count_watches(self, kind: FaultKind) -> None:
+        """Count a fault of all watches that the process has opened."""
+        for site in self._watches:
+            self._coverage.faults[site, kind.value] += 1
 
     def heal(self) -> None:
         """End every fault."""
@@ -88,16 +110,28 @@ class ChaosNetwork(NetworkConditions):
         self.partitioned = False
         self.latency = self._plain
 
+    def reaches(self, request: Request) -> bool:
+        if self.partitioned:
+            self._coverage.faults[call_site(self._process, request), FaultKind.PARTITION.value] += 1
+        return not self.partitioned
+
     def fault(self, request: Request) -> NetworkFault | None:
         site = call_site(self._process, request)
         self._coverage.calls[site] += 1
+        if verb_of(site) in _STREAMS:
+            self._watches[site] = None
+        elif self._slow:
+            self._coverage.faults[site, FaultKind.SLOW.value] += 1
         if is_unguarded(request):
             self._coverage.unguarded.append(f"{self._process} deleted {request.path} whichever version it had")
         found = self._crash(site) or self._strike(site)
         return found if found is not None else super().fault(request)
 
     def _crash(self, site: str) -> NetworkFault | None:
+        verb = verb_of(site)
         for one in self._crashes:
+            if verb in _STREAMS or one.only not in ("", verb):
+                continue
             one.calls -= 1
             if one.calls <= 0:
                 self._crashes.remove(one)
@@ -110,8 +144,10 @@ class ChaosNetwork(NetworkConditions):
         return None
 
     def _strike(self, site: str) -> NetworkFault | None:
-        verb = site.split(" ")[1]
+        verb = verb_of(site)
         for window in self._windows:
+            if window.only not in ("", verb):
+                continue
             if window.kind.value in POSSIBLE[verb] and self._draws.random() < window.rate:
                 self._coverage.faults[site, window.kind.value] += 1
                 return NETWORK_FAULT_OF[window.kind]

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from ullage.act.concurrency import ended
@@ -35,6 +35,9 @@ from ullage.sim.world.world import World, started_world
 _STEP_SECONDS = 30.0
 _AGENTS = AgentTiming(look=10.0)
 """Agents look five times less often than real ones: looks were a quarter of the cost in a profile of four stories."""
+
+_KUBELETS = 20.0
+"""Seconds between renewals of a node's lease: twice those of kubelets, less than half of what makes a node silent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,25 +84,29 @@ async def _played(story: ChaosStory, coverage: FaultCoverage) -> ChaosResult:
     def network(name: str, seed: int, latency: Latency) -> ChaosNetwork:
         return ChaosNetwork(name, seed, latency, coverage)
 
-    parts = _Parts(story)
+    parts = _Parts(story, coverage)
     async with started_world(parts.spec, agents=parts.agents, admission=parts.admission, network=network) as world:
         parts.containers = _watched_containers(world)
-        failure = await _ChaosRun(world, story, coverage, parts.containers).watched()
+        injector = FaultInjector(world, coverage, parts.containers, parts.networks)
+        failure = await _ChaosRun(world, story, coverage, injector).watched()
         return ChaosResult(story, failure, coverage, world.elapsed)
 
 
 class _Parts:
     """World of a story."""
 
-    def __init__(self, story: ChaosStory) -> None:
+    def __init__(self, story: ChaosStory, coverage: FaultCoverage) -> None:
         self._story = story
+        self._coverage = coverage
+        self.networks: dict[str, ChaosNetwork] = {}
+        """Networks of programs that are no processes of ours on the control plane."""
         self._server: SimulatedApiServer | None = None
         self.containers: ContainerTable | None = None
         self.spec = WorldSpec(
             seed=story.seed,
             nodes=fleet_of(story),
             objects=first_objects(story),
-            actors=ControllerManagerSettings(seed=story.seed, heartbeats=True),
+            actors=ControllerManagerSettings(seed=story.seed, heartbeats=True, renewal_seconds=_KUBELETS),
             scheduler_replicas=story.replicas,
             settings=settings_of(story),
             karpenter=karpenter_of(story),
@@ -115,7 +122,8 @@ class _Parts:
         if not self._story.real_agents or self._server is None:
             return ImplicitAgents(hand, clock, heartbeats, self._users)
         seed = self._story.seed + 2
-        api = RestApi(InMemoryTransport(self._server, user="agents"), rng=random.Random(seed))
+        network = self.networks["agent"] = ChaosNetwork("agent", seed, Latency(), self._coverage)
+        api = RestApi(InMemoryTransport(self._server, user="agents", network=network), rng=random.Random(seed))
         settings = SimulatedAgentSettings(heartbeats=heartbeats, seed=seed, pace=_AGENTS, users=self._users)
         return SimulatedAgents(api, clock, settings)
 
@@ -134,24 +142,28 @@ def _watched_containers(world: World) -> ContainerTable:
         scheduler=SCHEDULER,
     )
     world.server.listen(GPU_NODE_STATUSES.id, table.agent_reported)
-    ended = world.cloud.on_gone
-
-    def gone(machine: str) -> None:
-        ended(machine)
-        table.machine_gone(machine)
-
-    world.cloud.on_gone = gone
+    cloud = world.cloud
+    cloud.on_gone, cloud.on_lost = _both(cloud.on_gone, table.machine_gone), _both(cloud.on_lost, table.machine_gone)
+    cloud.on_gone = _both(cloud.on_gone, world.actors.kubelets.fail)  # its Node may outlive it, and is not ready then
     return table
+
+
+def _both(first: Callable[[str], None], second: Callable[[str], None]) -> Callable[[str], None]:
+    def call(machine: str) -> None:
+        first(machine)
+        second(machine)
+
+    return call
 
 
 class _ChaosRun:
     """Jobs and faults of one story on one world."""
 
-    def __init__(self, world: World, story: ChaosStory, coverage: FaultCoverage, containers: ContainerTable) -> None:
+    def __init__(self, world: World, story: ChaosStory, coverage: FaultCoverage, injector: FaultInjector) -> None:
         self._world = world
         self._story = story
         self._coverage = coverage
-        self._injector = FaultInjector(world, coverage, tuple(pool.name for pool in story.pools), containers)
+        self._injector = injector
         self._writes = WriteClock(world, OURS)
 
     async def watched(self) -> ChaosFailure | None:

@@ -1,12 +1,15 @@
 """Chaos stories: nodes, jobs and faults of one run as plain frozen data, written and read as JSON."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 import msgspec
 
 from ullage.errors import UserError
 
+T = TypeVar("T")
 FORMAT = "ullage-chaos/1"
 
 
@@ -33,6 +36,8 @@ class JobKind(Enum):
     """A pod whose claim wants a counted node, and whose containers ask for all GPUs themselves."""
     PLAIN = "plain"
     """A pod without GPUs."""
+    VOLUME = "volume"
+    """A pod with a claim and a volume that only the first node can reach."""
     VM = "vm"
     """A VM that its agent resizes and that may be migrated."""
 
@@ -73,6 +78,10 @@ class FaultKind(Enum):
     OUTLIVED = "container-outlives-pod"
     """The kubelet of a pod stands still while the pod is deleted by force: its containers run on."""
     MIG_SWITCHED = "mig-switched"
+    DEVICE_PLUGIN = "device-plugin-restarts"
+    """A node has no GPUs to give by its own word, while its pods run on."""
+    MACHINE_DIES = "machine-dies"
+    """The cloud takes an instance of a pool back."""
     KUBELET_STOPS = "kubelet-stops"
     CONTROLLERS_STOP = "controllers-stop"
     DELETE_POD = "user-deletes-pod"
@@ -80,10 +89,16 @@ class FaultKind(Enum):
     DELETE_CLAIM = "user-deletes-claim"
     EDIT_CLAIM = "user-edits-claim"
     DELETE_LEASE = "user-deletes-lease"
+    EDIT_LEASE = "user-edits-lease"
+    """The Lease of a GPU names a holder that does not exist."""
     DELETE_RESERVATION = "user-deletes-reservation"
     """By force: its finalizer is removed first."""
     DELETE_NODE = "user-deletes-node"
     UNTAINT_NODE = "user-removes-taints"
+    EDIT_ANNOTATIONS = "user-removes-annotations"
+    """Of a node."""
+    EDIT_BUDGET = "user-tightens-budget"
+    """No pod of a Deployment may be disrupted any more, for a time."""
     EDIT_PROVISIONER = "user-edits-provisioner"
     KARPENTER_NO_CAPACITY = "karpenter-has-none-left"
     KARPENTER_STOPS = "karpenter-stops"
@@ -159,6 +174,12 @@ class ChaosFault:
     seconds: float = 0.0
     amount: float = 0.0
     """Share of calls, number of calls, or seconds, by kind."""
+    only: str = ""
+    """Verb of the calls that a fault of single calls strikes; empty for any. Rare calls are struck so."""
+
+    def one_of(self, candidates: Sequence[T]) -> T:
+        """Target among candidates, of which there is one at least."""
+        return candidates[self.pick % len(candidates)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,4 +253,5 @@ def _job_line(job: ChaosJob) -> str:
 def _fault_line(fault: ChaosFault) -> str:
     text = f"fault {fault.kind.value}, pick {fault.pick}"
     text += f", for {fault.seconds:.1f} s" if fault.seconds else ""
-    return text + (f", amount {fault.amount:g}" if fault.amount else "")
+    text += f", amount {fault.amount:g}" if fault.amount else ""
+    return text + (f", only {fault.only}" if fault.only else "")

@@ -32,7 +32,7 @@ from ullage.sim.controllers.workloads import (
     tend_stateful_sets,
 )
 from ullage.sim.kubelet.fleet import KubeletFleet
-from ullage.sim.kubelet.heartbeats import Heartbeats
+from ullage.sim.kubelet.heartbeats import RENEWAL_SECONDS, Heartbeats
 from ullage.sim.kubelet.timings import KubeletTimings
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 
@@ -55,7 +55,9 @@ class ControllerManagerSettings:
     behaviour: KubeletTimings = field(default_factory=KubeletTimings)
     """Durations of what happens on nodes."""
     heartbeats: bool = False
-    """Renew node leases and judge nodes by them: a write per node every ten seconds. Without it all nodes live."""
+    """Renew node leases and judge nodes by them. Without it all nodes live."""
+    renewal_seconds: float = RENEWAL_SECONDS
+    """With heartbeats: seconds between the writes of a node's lease."""
     node_silence_seconds: float = SILENCE_SECONDS
     """With heartbeats: seconds a node may be silent before it counts as unreachable."""
     ended_pods_kept: int = 12_500
@@ -156,7 +158,7 @@ class ControllerManager:
         if settings.heartbeats:
             health = NodeHealthLoop(api, clock, nodes, pods, patience=settings.node_silence_seconds)
             leases.listen(health.lease_changed)
-            self._actors.append(Heartbeats(api, clock, fleet, nodes).actor)
+            self._actors.append(Heartbeats(api, clock, fleet, nodes, settings.renewal_seconds).actor)
             self._controllers.append(health.actor)
         self._actors += [fleet.pod_actor, fleet.node_actor, *self._controllers]
         return fleet

@@ -218,7 +218,7 @@ def key_help() -> str:
 
 def summary_line(pools: Sequence[PoolLine], waiting: Sequence[PendingLine]) -> str:
     """State of the cluster in one line: nodes and use of each pool, and who waits for what."""
-    parts = [f"{pool.name} {_size(pool)} nodes, {pool.used_percent} % used" for pool in pools]
+    parts = [f"{pool.name} {_nodes(pool)}, {pool.used_percent} % used" for pool in pools]
     broken = sum(
         tile.use is GpuUse.BROKEN for pool in pools for node in pool.nodes for isle in node.islands for tile in isle
     )
@@ -229,6 +229,11 @@ def summary_line(pools: Sequence[PoolLine], waiting: Sequence[PendingLine]) -> s
     if len(waiting) > _MOST_WAITING:
         parts.append(f"{sum(len(row.pods) for row in waiting[_MOST_WAITING:])} more pods wait")
     return "; ".join(parts) or "nothing there yet"
+
+
+def _nodes(pool: PoolLine) -> str:
+    size = _size(pool)
+    return f"{size} node" if size == "1" else f"{size} nodes"
 
 
 def _size(pool: PoolLine) -> str:

@@ -9,6 +9,7 @@ from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.device import MILLI_GPU, Device, DeviceHealth, Inventory
 from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT
 from ullage.model.fact_event import ObjectKey
+from ullage.model.karpenter import NODE_POOL_LABEL
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL
@@ -99,14 +100,15 @@ ORDINARY_LABEL = "ullage.dev/ordinary-node"
 
 
 def pools(terminal: TerminalModel, now: float) -> list[PoolLine]:
-    """Pools by name; nodes of no pool come last."""
+    """Pools and NodePools by name; nodes of neither come last."""
     holders = _holders(terminal.pods)
     by_pool: dict[str, list[Node]] = {key.name: [] for key in sorted(terminal.provisioners)}
     for key in sorted(terminal.nodes):
         node = terminal.nodes[key]
         if ORDINARY_LABEL in node.labels:
             continue
-        by_pool.setdefault(node.labels.get(PROVISIONER_LABEL) or NO_POOL, []).append(node)
+        pool = node.labels.get(PROVISIONER_LABEL) or node.labels.get(NODE_POOL_LABEL) or NO_POOL
+        by_pool.setdefault(pool, []).append(node)
     ordered = sorted(by_pool, key=lambda name: (name == NO_POOL, name))
     return [_pool(name, by_pool[name], terminal, holders, now) for name in ordered]
 

@@ -35,7 +35,7 @@ def run_all(
         workers = min(processes, len(recipes))
         with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(channel,)) as pool:
             try:
-                with _deaf_to_interrupts():  # workers inherit it: the parent alone answers Ctrl-C
+                with _interrupts_held():  # workers inherit it: the parent alone answers Ctrl-C
                     asked = {pool.submit(_perform, recipe, keep_steps): place for place, recipe in enumerate(recipes)}
                 return _gathered(asked, on_done)
             except KeyboardInterrupt:
@@ -45,16 +45,21 @@ def run_all(
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C during the block, in the main thread."""
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back until the end of the block. Processes that are started in it never get any."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _one_by_one(
@@ -76,7 +81,7 @@ def _gathered(asked: dict[Future[RunOutcome], int], on_done: OnDone) -> list[Run
             for future in sorted(done, key=asked.__getitem__):
                 outcomes[asked[future]] = future.result()
                 on_done(asked[future], outcomes[asked[future]])
-    except BaseException:
+    except Exception:  # after Ctrl-C the pool itself ends what is left, and stumbles over what was cancelled
         for future in asked:
             future.cancel()
         raise

@@ -52,6 +52,8 @@ class SimulatedKubeScheduler:
         self._announces = announces
         self._changed = asyncio.Event()
         self._events = 0
+        self._said: dict[str, str] = {}
+        """Last words about a pod without a node, by its uid."""
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -101,6 +103,7 @@ class SimulatedKubeScheduler:
         except ApiError:
             self._snapshot.forget(pod.key)
             return
+        self._said.pop(pod.uid, None)
         await self._announce(pod, "Scheduled", f"Successfully assigned {pod.key} to {node}")
 
     def _chosen(self, fitting: list[str]) -> str:
@@ -111,11 +114,14 @@ class SimulatedKubeScheduler:
         if pod.nominated in self._snapshot.columns.rows:
             return  # its victims are leaving
         chosen = choose_victims(self._fit, self._snapshot, pod)
-        if chosen is None and pod.unplaced == PodScheduledReason.UNSCHEDULABLE:
+        if chosen is None and pod.unplaced == PodScheduledReason.UNSCHEDULABLE and not self._announces:
             return
         message = f"0/{len(self._snapshot.columns.rows)} nodes are available"
         if self._announces:
             message = no_node_takes_it(self._fit, self._snapshot, pod)
+            if chosen is None and message == self._said.get(pod.uid):
+                return
+            self._said[pod.uid] = message
         why = SchedulingFailure(word="Unschedulable", message=message)
         nominated = None if chosen is None else chosen[0]
         await self._refuser.perform(MarkUnschedulable(pod=pod.key, uid=pod.uid, why=why, nominated=nominated))

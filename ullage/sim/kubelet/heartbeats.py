@@ -22,7 +22,16 @@ DURATION_SECONDS = 40
 class Heartbeats:
     """One key per node."""
 
-    def __init__(self, api: KubeApi, clock: Clock, fleet: KubeletFleet, nodes: ObjectCache[ActorNode]) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        fleet: KubeletFleet,
+        nodes: ObjectCache[ActorNode],
+        seconds: float = RENEWAL_SECONDS,
+    ) -> None:
+        """`seconds`: interval of the renewals."""
+        self._seconds = seconds
         self._api = api
         self._clock = clock
         self._fleet = fleet
@@ -36,7 +45,7 @@ class Heartbeats:
             return None
         if self._fleet.is_alive(node):
             await self._renew(node)
-        return Instant(self._clock.now() + RENEWAL_SECONDS)
+        return Instant(self._clock.now() + self._seconds)
 
     async def _renew(self, node: ActorNode) -> None:
         name = node.metadata.name
@@ -53,4 +62,4 @@ class Heartbeats:
         if old is None and new is not None:
             # Spread over the interval, so that not all of a fleet beats at one moment.
             share = int.from_bytes(hashlib.sha256(new.metadata.name.encode()).digest()[:4]) / 2**32
-            self.actor.queue.add_at(key_of(new), Instant(self._clock.now() + share * RENEWAL_SECONDS))
+            self.actor.queue.add_at(key_of(new), Instant(self._clock.now() + share * self._seconds))

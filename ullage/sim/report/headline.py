@@ -143,7 +143,8 @@ def _left_out(sheets: Sequence[RunSheet]) -> str:
     pods = max((int(sheet.workload.get(LEFT_OUT, 0)) for sheet in sheets), default=0)
     if not pods:
         return ""
-    return f" {pods:,} {'pod was' if pods == 1 else 'pods were'} left out: they can never run on this fleet."
+    said = "1 pod was left out: it" if pods == 1 else f"{pods:,} pods were left out: they"
+    return f" {said} can never run on this fleet."
 
 
 def _growing(group: RunGroup) -> str:

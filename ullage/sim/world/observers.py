@@ -32,7 +32,7 @@ class Observers:
         self.scorer = Scorer(self.mirror, self.decisions, prices)
         self.stories = ObjectHistory(self.mirror)
         self.checking = InvariantChecker(self.mirror, server, OURS) if checks else None
-        cloud.on_made, cloud.on_gone = self._made, self._gone
+        cloud.on_made, cloud.on_gone, cloud.on_lost = self._made, self._gone, self._lost
 
     def check_vms(self, agent: str, cooldown: float) -> None:
         """Check the invariants of VMs, too. Before anything is created."""
@@ -55,6 +55,11 @@ class Observers:
         self.scorer.gone(machine)
         if self.checking is not None:
             self.checking.pools.gone(machine)
+
+    def _lost(self, machine: str) -> None:
+        self.scorer.gone(machine)
+        if self.checking is not None:
+            self.checking.pools.lost(machine)
 
 
 class EventExpiry:

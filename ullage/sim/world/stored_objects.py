@@ -122,7 +122,7 @@ def read_pod(obj: JsonObject) -> StoredPod:
         leaves_by=read_time(deleted) if deleted else None,
         gpus=_gpus(spec),
         devices=_devices(notes.get(ALLOCATED, "")),
-        milli=_share(notes.get(SHARE, "")),
+        milli=_share(notes.get(SHARE, ""), notes.get(VISIBLE_DEVICES, "")),
         sees=_sees(spec, notes.get(VISIBLE_DEVICES, "")),
         claim=notes.get(CLAIM, ""),
         template=notes.get(CLAIM_TEMPLATE, ""),
@@ -155,14 +155,17 @@ def _sees(spec: JsonObject, noted: str) -> tuple[str, ...]:
 
 def _devices(allocated: str) -> tuple[int, ...]:
     _, colon, ids = allocated.rpartition(":")
-    devices = [_number(one) for one in ids.split(",")] if colon else []
-    return () if None in devices else tuple(one for one in devices if one is not None)
+    written = ids.split(",") if colon else []
+    devices = tuple(device for one in written if (device := _number(one)) is not None)
+    return devices if len(devices) == len(written) else ()
 
 
-def _share(noted: str) -> int:
-    """Thousandths of each GPU; whole GPUs where nothing sensible is noted."""
+def _share(noted: str, visible: str) -> int:
+    """Thousandths of each GPU; 0 only beside MIG instances, the whole GPU where nothing sensible is noted."""
     share = _number(noted)
-    return MILLI_GPU if share is None else share
+    if share == 0 and visible.strip(","):
+        return 0
+    return min(share or MILLI_GPU, MILLI_GPU)
 
 
 def _number(text: str) -> int | None:

@@ -44,7 +44,7 @@ class PageQuestions:
         return await _answered(self._explain(key), f"pod {key}")
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Answer about a claim, gang, quota or pool."""
+        """Answer about a claim, gang, quota, pool or node."""
         kind, key = request.match_info["kind"], _key(request)
         if kind not in ANSWERED or bool(key.namespace) == (kind in CLUSTER_WIDE):
             return web.Response(status=404, text=f"there is no {kind} {key}\n")

@@ -102,15 +102,33 @@ export class Details {
   }
 
   #answer(kind, name, said) {
+    if (said.trouble) return this.#told(said);
+    const again = make("button", { class: "plain", type: "button", text: "Ask again" });
+    again.addEventListener("click", () => this.openAnswer(kind, name, again));
+    return [...this.#told(said), make("p", {}, again)];
+  }
+
+  #told(said) {
     if (said.trouble) return [make("p", { class: "empty", text: said.trouble })];
-    const good = ["Bound", "HasRoom", "NoAction", "Reserved"].includes(said.verdict);
+    const good = ["Bound", "HasRoom", "NoAction", "Open", "Reserved"].includes(said.verdict);
     const parts = [make("p", {}, make("span", { class: `tag ${good ? "good" : "warn"}`, text: said.verdict })), make("p", { class: "says", text: said.message })];
     if (said.lines?.length) parts.push(make("ul", { class: "said" }, ...said.lines.map((text) => make("li", { text }))));
     if (said.helps?.length) parts.push(make("h3", { text: "What would help" }), make("ul", { class: "helps" }, ...said.helps.map((text) => make("li", { text }))));
     if (said.commands?.length) parts.push(make("h3", { text: "Commands" }), make("pre", { class: "commands", text: said.commands.join("\n") }));
-    const again = make("button", { class: "plain", type: "button", text: "Ask again" });
-    again.addEventListener("click", () => this.openAnswer(kind, name, again));
-    return [...parts, make("p", {}, again)];
+    return parts;
+  }
+
+  // What keeps pods off a node, and the node from being removed: of the moment it was asked, for as long as the node is shown.
+  // Like a pod's button, this one has the focus again after a refresh.
+  #why(name) {
+    const said = this.why?.name === name ? this.why.said : null;
+    const button = make("button", { class: "plain", type: "button", "data-pod": "?why", text: said ? "Ask again" : "What does it take, and why does it stay?" });
+    button.addEventListener("click", async () => {
+      button.textContent = "Asking…";
+      this.why = { name, said: await ask(`/api/answer/node/${encodeURIComponent(name)}`) };
+      this.refresh();
+    });
+    return [...(said ? this.#told(said) : []), make("p", {}, button)];
   }
 
   #node(row) {
@@ -134,7 +152,7 @@ export class Details {
       ["Agent", row.stale ? "silent: no GPU pods are placed here" : ""],
     ].filter(([, value]) => value);
     const list = make("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [make("dt", { text: name }), make("dd", {}, value)]));
-    return [make("p", { class: "says", text: describe(row) }), list, ...this.#gpus(row), ...this.#counted(row)];
+    return [make("p", { class: "says", text: describe(row) }), list, ...this.#why(this.shown.key), ...this.#gpus(row), ...this.#counted(row)];
   }
 
   #gpus(row) {

@@ -1,4 +1,4 @@
-"""Answers about claims, gangs, quotas and pools for the page: what `ullage explain` says of them."""
+"""Answers about claims, gangs, quotas, pools and nodes for the page: what `ullage explain` says of them."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,23 +7,21 @@ import msgspec
 
 from ullage.decide.explain.answer import Answer
 from ullage.decide.explain.claim import explain_claim
+from ullage.decide.explain.drain_trial import DrainTrials
 from ullage.decide.explain.gang import explain_gang
+from ullage.decide.explain.node import explain_node
 from ullage.decide.explain.planning import PlanInputs
 from ullage.decide.explain.provisioner import explain_provisioner
 from ullage.decide.explain.quota import explain_quota
-from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
-from ullage.decide.provisioning.pool_nodes import machines_of_nodes
-from ullage.decide.provisioning.vm_demand import pending_and_vms_in_need
-from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import ObjectKey
 from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.web.view.cluster_copy import ClusterCopy
 from ullage.web.view.rows import ViewRow
 
-ANSWERED = ("claim", "gang", "quota", "pool")
+ANSWERED = ("claim", "gang", "quota", "pool", "node")
 """Kinds that can be asked about."""
-CLUSTER_WIDE = ("pool",)
+CLUSTER_WIDE = ("pool", "node")
 """Kinds among them whose objects have no namespace."""
 MOST_PLANNED = 2000
 """Waiting pods up to which a plan of the pools is made for an answer: nobody waits longer for a page."""
@@ -52,25 +50,37 @@ class AnswerView(ViewRow, frozen=True, kw_only=True):
 def answered(copy: ClusterCopy, kind: str, key: ObjectKey) -> bytes | None:
     """Answer as JSON; None if there is no such object."""
     maker = _EXPLAINERS.get(kind)
-    said = _pool(copy, key.name) if maker is None else maker(copy.snapshot, key, copy.known, now=copy.now)
+    if maker is not None:
+        said = maker(copy.snapshot, key, copy.known, now=copy.now)
+    else:
+        said = _pool(copy, key.name) if kind == "pool" else _node(copy, key.name)
     return None if said is None else msgspec.json.encode(_shown(said))
 
 
 def _pool(copy: ClusterCopy, name: str) -> Answer | None:
-    pools = copy.known.pools
-    if not any(one.name == name for one in pools):
+    if not any(one.name == name for one in copy.known.pools):
         return None
     if copy.pending > MOST_PLANNED:
-        return Answer(
-            about=f"nodeprovisioner/{name}",
-            verdict="NotPlanned",
-            message=f"{copy.pending} pods wait: ask on the command line what is planned",
-            commands=(f"ullage explain nodeprovisioner/{name}",),
-        )
-    fleet = FleetFacts(provisioners=pools, instances=machines_of_nodes(pools, copy.snapshot))
-    assigner = PodAssigner(copy.snapshot, copy.policy)
-    plan = plan_fleet(assigner.engine, fleet, pending_and_vms_in_need(assigner), now=copy.now)
-    return explain_provisioner(plan, name, now=copy.now)
+        return _not_planned(copy, f"nodeprovisioner/{name}")
+    return explain_provisioner(copy.snapshot, name, copy.known, now=copy.now)
+
+
+def _node(copy: ClusterCopy, name: str) -> Answer | None:
+    """Explanation by the default rules of draining: the settings of the controller are not known here."""
+    if name not in copy.snapshot.state.nodes:
+        return None
+    if copy.pending > MOST_PLANNED:
+        return _not_planned(copy, f"node/{name}")
+    return explain_node(copy.snapshot, name, copy.known, DrainTrials(now=copy.now, packing=copy.policy), every=False)
+
+
+def _not_planned(copy: ClusterCopy, about: str) -> Answer:
+    return Answer(
+        about=about,
+        verdict="NotPlanned",
+        message=f"{copy.pending} pods wait: ask on the command line what is planned",
+        commands=(f"ullage explain {about}",),
+    )
 
 
 def _shown(said: Answer) -> AnswerView:

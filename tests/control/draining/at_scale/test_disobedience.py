@@ -160,7 +160,8 @@ async def test_the_api_server_goes_away(plane: ControlPlane, api: KubeApi, progr
     await asyncio.to_thread(plane.start, GoProgram.APISERVER)
     async with DisruptionHistory(api) as after:
         back = newest(after.changes)
-        # An eviction at the kill whose replacement is not known keeps its place for recentEvictionWindow, 120 s.
+        # Killed between an Eviction's change of the budget and the pod's deletion, it leaves the pod in the budget's
+        # disruptedPods: kube-controller-manager allows that budget nothing for DeletionTimeout, two minutes.
         await until(lambda: drained(api, loads, services), 120 + 60, programs)
         await after.whole()
     assert list(everything_wrong(heard, services, after=newest(heard))) == []

@@ -39,7 +39,7 @@ class DeviceLayout(msgspec.Struct, frozen=True, gc=False, kw_only=True, cache_ha
     partitioned: Mask
     """GPUs split into MIG instances: they are not given whole, nor shared."""
     models: tuple[str, ...]
-    memory: tuple[int, ...]
+    memory: tuple[Bytes, ...]
     wiring: NvlinkTopology
     instances: tuple[MigPartition, ...] = ()
 
@@ -87,7 +87,7 @@ def layout_of(inventory: Inventory) -> DeviceLayout:
         healthy=bits(device.id for device in known if device.health is DeviceHealth.HEALTHY),
         partitioned=bits(device.id for device in known if device.mig),
         models=tuple(devices[gpu].model if gpu in devices else "" for gpu in range(size)),
-        memory=tuple(devices[gpu].memory if gpu in devices else 0 for gpu in range(size)),
+        memory=tuple(devices[gpu].memory if gpu in devices else Bytes(0) for gpu in range(size)),
         wiring=_wiring(known),
         instances=tuple(
             MigPartition(device.id, part.uuid, part.profile, part.memory) for device in known for part in device.mig

@@ -36,7 +36,9 @@ class RowFilters:
 
     def fits(self, row: int) -> bool:
         """True if one row fits. Does not repair the codes of other rows."""
-        self._renew_all()
+        columns = self._snapshot.columns
+        if self._expiring or self._renewed != columns.renewed.version or len(self._codes) < columns.size:
+            self._renew_all()
         return not self._check(row)
 
     def fitting(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:

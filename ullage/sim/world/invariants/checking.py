@@ -11,6 +11,7 @@ from ullage.sim.world.invariants.disruption import DisruptionChecks
 from ullage.sim.world.invariants.gangs import GangChecks
 from ullage.sim.world.invariants.gpus import GpuChecks
 from ullage.sim.world.invariants.karpenter import KarpenterChecks
+from ullage.sim.world.invariants.order import OrderChecks
 from ullage.sim.world.invariants.placement import PlacementChecks
 from ullage.sim.world.invariants.pools import PoolChecks
 from ullage.sim.world.invariants.quiet import QuietChecks
@@ -29,6 +30,7 @@ class InvariantChecker:
         ClaimChecks(mirror, server, self.report, SCHEDULER)
         ContainerChecks(mirror, self.report, SCHEDULER)
         self._gpus = GpuChecks(mirror, self.report, ours)
+        OrderChecks(mirror, self.report, SCHEDULER)
         PlacementChecks(mirror, server, self.report, SCHEDULER)
         QuietChecks(mirror, server, self.report, SCHEDULER)
         self._gangs = GangChecks(mirror, server, self.report, SCHEDULER)

@@ -40,9 +40,16 @@ class PoolChecks:
         if not waited and size > int(spec.get("minSize", 0)):
             self._say(pool, f"got {machine.id}, and no pod waits", "nothing is bought for nobody")
 
-    def gone(self, machine: str) -> None:
+    def lost(self, machine: str) -> str:
+        """Note that a machine is no more, whoever ended it. Returns its pool."""
         pool = self._machines.pop(machine)
-        size = self._sizes[pool] = self._sizes[pool] - 1
+        self._sizes[pool] -= 1
+        return pool
+
+    def gone(self, machine: str) -> None:
+        """Note that a machine was given back."""
+        pool = self.lost(machine)
+        size = self._sizes[pool]
         spec = self._specs.get(pool)
         usable = machine in self._mirror.nodes and self._mirror.nodes[machine].gpus
         if spec is not None and usable and size < int(spec.get("minSize", 0)):

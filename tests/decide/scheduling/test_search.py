@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from tests.control.scheduling.test_core import Sitting, a_claim, key, wanting
 from tests.decide.preemption.fleets import a_budget, a_pod, leased
+from tests.decide.scheduling.test_core import Sitting, a_claim, key, wanting
 from ullage.decide.preemption.preempt import NoPreemption
 from ullage.decide.scheduling import cycle
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch

@@ -9,30 +9,21 @@ from ullage.clock import WallClock
 from ullage.kube.client.api import DELETE_NOW, Binding
 from ullage.kube.client.resources import LEASES, NAMESPACES, NODES, PODS
 from ullage.kube.client.rest import RestApi
-from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
-from ullage.model.shape import Shape, interned
 from ullage.model.units import Instant, Milli
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.builders import a_namespace, a_node, a_pod
 from ullage.testing.checks.placement_history import Change, PlacementHistory, begun_too_early, breaches
+from ullage.testing.facts import pod_fact
 
 
 def pod(name: str, *gpus: int, node: str = "n", share: int = 1000, over: bool = False) -> Pod:
-    return Pod(
-        key=ObjectKey("default", name),
-        uid=f"uid-{name}",
-        created=Instant(0.0),
+    return pod_fact(
+        name,
         node=node,
         phase=Phase.SUCCEEDED if over else Phase.RUNNING,
-        deleting=False,
-        gated=False,
         scheduler="s",
-        priority=0,
-        labels={},
-        shape=interned(Shape()),
-        owner=None,
         gpu_ids=gpus,
         gpu_share=Milli(share),
     )

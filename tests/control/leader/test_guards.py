@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.cloud.benches import Requests
-from tests.control.test_guard import a_term, now
+from tests.control.leader.test_guard import a_term, now
 from ullage.cloud.api import NoCapacity, OutcomeUnknown
 from ullage.cloud.simulated import CloudBehaviour, SimulatedCloud
 from ullage.control.leader.cloud_guard import GuardedProvider

@@ -18,34 +18,19 @@ from ullage.kube.objects.gpu import (
 )
 from ullage.kube.objects.meta import Condition, ObjectMeta, OwnerReference
 from ullage.model.device import Device, Inventory
-from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
-from ullage.model.shape import Shape, interned
 from ullage.model.units import Bytes, Instant, Milli
 from ullage.testing.checks.claims import claim_breaches, gang_breaches
 from ullage.testing.checks.placement import PlacementReading, breaches
+from ullage.testing.facts import pod_fact
 
 H100 = "NVIDIA H100 80GB HBM3"
 
 
 def a_pod(name: str, *gpus: int, node: str = "n", **facts: Any) -> Pod:
     default = {"phase": Phase.RUNNING if node else Phase.PENDING, "gpu_share": 1000}
-    return Pod(
-        key=ObjectKey("default", name),
-        uid=f"uid-{name}",
-        created=Instant(0.0),
-        node=node,
-        deleting=False,
-        gated=False,
-        scheduler="s",
-        priority=0,
-        labels={},
-        shape=interned(Shape()),
-        owner=None,
-        gpu_ids=gpus,
-        **(default | facts),
-    )
+    return pod_fact(name, node=node, scheduler="s", gpu_ids=gpus, **default | facts)
 
 
 def a_lease(gpu: int, *holders: str, node: str = "n", milli: int = 1000) -> GpuLease:

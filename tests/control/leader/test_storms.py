@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.control.candidates import Act, Team
+from tests.control.leader.candidates import Act, Team
 from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
 from ullage.sim.virtual_time import loop_clock, run_virtual
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.control.candidates import LEASE, SPACE, Team, api_over
+from tests.control.leader.candidates import LEASE, SPACE, Team, api_over
 from ullage.act.concurrency import ended
 from ullage.control.leader.election import ElectionLease, ElectionState, LeaderElector
 from ullage.control.leader.leadership import ElectionTiming

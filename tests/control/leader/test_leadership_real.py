@@ -26,6 +26,8 @@ pytestmark = pytest.mark.real
 SPACE = "default"
 TIMING = ElectionTiming(duration=4, renew_deadline=2.8, retry=0.4, margin=0.6)
 CLOCK = WallClock()
+PATIENCE = 30.0
+"""Seconds for what only has to happen."""
 
 
 class Stage:
@@ -89,7 +91,7 @@ async def end(task: asyncio.Task[None]) -> None:
 async def test_a_clean_stop_hands_the_lease_over(stage: Stage) -> None:
     first, second = stage.elector("first"), stage.elector("second")
     leading = asyncio.create_task(lead(first, stage.act))
-    await stage.until_acting("first", 5)
+    await stage.until_acting("first", PATIENCE)
     waiting = asyncio.create_task(lead(second, stage.act))
     await asyncio.sleep(1.0)
     record = await stage.record()
@@ -98,7 +100,7 @@ async def test_a_clean_stop_hands_the_lease_over(stage: Stage) -> None:
     assert record["leaseTransitions"] == 0
 
     await end(leading)
-    assert await stage.until_acting("second", TIMING.duration) < TIMING.retry * 2.2 + 1.0
+    assert await stage.until_acting("second", PATIENCE) < TIMING.duration - 2 * TIMING.retry, "it waited for the end"
     assert (await stage.record())["leaseTransitions"] == 1
     order = [who for _, who in stage.acts]
     assert order == sorted(order)
@@ -114,16 +116,16 @@ async def test_a_leader_that_stood_still_wakes_up_silent(stage: Stage) -> None:
     leading_there = asyncio.Event()
     first = stage.elector("first")
     leading = asyncio.create_task(lead(first, stage.act))
-    await stage.until_acting("first", 5)
+    await stage.until_acting("first", PATIENCE)
     async with RenewalThread(lambda: stage.elector("second")) as second:
         taking_over = asyncio.create_task(second.acquire())
         taking_over.add_done_callback(lambda _: leading_there.set())
         await asyncio.sleep(0.5)
         acted = len(stage.acts)
         time.sleep(TIMING.duration + 3 * TIMING.retry)  # noqa: ASYNC251 - as if the process were stopped
-        await asyncio.wait_for(leading_there.wait(), 5)
+        await asyncio.wait_for(leading_there.wait(), PATIENCE)
         with pytest.raises(LeadershipLost):
-            await asyncio.wait_for(leading, 5)
+            await asyncio.wait_for(leading, PATIENCE)
         assert len(stage.acts) <= acted + 1  # the one whose answer came while we stood still
         assert (await stage.record())["holderIdentity"] == "second"
         await second.release(taking_over.result())
@@ -134,16 +136,18 @@ async def test_a_long_thought_does_not_cost_the_lease(stage: Stage) -> None:
     rival = stage.elector("rival")
     async with RenewalThread(lambda: stage.elector("thinker")) as thread:
         leading = asyncio.create_task(lead(thread, stage.act))
-        await stage.until_acting("thinker", 5)
+        await stage.until_acting("thinker", PATIENCE)
         waiting = asyncio.create_task(lead(rival, stage.act))
         await asyncio.sleep(0.5)
         thought = time.monotonic() + TIMING.duration * 1.25
         while time.monotonic() < thought:
             sum(range(1000))
-        await stage.until_acting("thinker", 5)  # a write under way when the thought began is tried again after a while
+        await stage.until_acting(
+            "thinker", PATIENCE
+        )  # a write under way when the thought began is tried again after a while
         assert (await stage.record())["leaseTransitions"] == 0
         await end(leading)
-        await stage.until_acting("rival", TIMING.duration)
+        await stage.until_acting("rival", PATIENCE)
         await end(waiting)
     await rival.close()
 
@@ -160,10 +164,10 @@ async def test_a_thread_that_cannot_start_says_so(stage: Stage) -> None:
 async def test_a_deleted_lease_ends_the_term(stage: Stage) -> None:
     first = stage.elector("first")
     leading = asyncio.create_task(lead(first, stage.act))
-    await stage.until_acting("first", 5)
+    await stage.until_acting("first", PATIENCE)
     await stage.api.delete(LEASES, stage.lease, SPACE)
     with pytest.raises(LeadershipLost):
-        await asyncio.wait_for(leading, 5)
+        await asyncio.wait_for(leading, PATIENCE)
     await first.close()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.control.lease_gc import Scene
+from tests.control.leases.lease_gc import Scene
 from ullage.act.bind import PodBinder
 from ullage.act.lease_release import LeaseReleaser
 from ullage.act.leases import LeaseClient, LeaseHolder, LeaseRequest, LeasesAcquired

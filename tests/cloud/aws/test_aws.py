@@ -8,9 +8,9 @@ import boto3  # type: ignore[import-untyped]  # it has no types
 import pytest
 from aiohttp import web
 
+from tests.cloud.aws.ec2_proxy import Ec2Proxy
+from tests.cloud.aws.moto_server import running_moto
 from tests.cloud.benches import H100S, Requests
-from tests.cloud.ec2_proxy import Ec2Proxy
-from tests.cloud.moto_server import running_moto
 from ullage.clock import WallClock
 from ullage.cloud.api import CloudProvider, CreateRequest, PoolRef, RequestRejected
 from ullage.cloud.aws.calls import fleet_arguments, run_arguments

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.expect import eventually
-from tests.control.lease_gc import Scene
+from tests.control.leases.lease_gc import Scene
 from ullage.act.fence import FENCE
 from ullage.clock import WallClock
 from ullage.decide.leases.release import LeaseGcPolicy, ReleaseReason

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.control.scheduling.test_core import Sitting, a_claim, key, wanting
 from tests.decide.preemption.fleets import leased
+from tests.decide.scheduling.test_core import Sitting, a_claim, key, wanting
 from ullage.model.claim import copy_key
 from ullage.model.units import Instant
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.control.candidates import BOARD, LEASE_PATH, SPACE, Team, api_over
+from tests.control.leader.candidates import BOARD, LEASE_PATH, SPACE, Team, api_over
 from ullage.control.leader.guard import GuardedTransport
 from ullage.control.leader.leadership import ElectionTiming, Leadership, lead
 from ullage.errors import Forbidden, LeadershipLost, Unreachable

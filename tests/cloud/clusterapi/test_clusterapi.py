@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cloud.benches import Requests
-from tests.cloud.clusterapi_world import (
+from tests.cloud.clusterapi.clusterapi_world import (
     DEPLOYMENTS,
     MACHINES,
     Controllers,
