@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from tests.contract.steps import node_of
 from tests.contract.worlds import Forget, World, memory_world, real_world
 from ullage.kube.auth.access import ClusterAccess
 from ullage.kube.auth.connect import find_access
@@ -38,6 +39,12 @@ def api(world: World) -> KubeApi:
 def ns(world: World) -> str:
     """A namespace nobody else uses; cluster-scoped objects take it as the beginning of their names."""
     return world.namespace
+
+
+@pytest.fixture
+async def node(api: KubeApi, ns: str) -> str:
+    """Node that is there, for pods that are read after they were bound."""
+    return await node_of(api, ns)
 
 
 @pytest.fixture

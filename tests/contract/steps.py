@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from typing import Any, TypeVar, cast
 
 from tests.contract.expect import eventually
-from tests.contract.kinds import BUDGET, CRD, GADGET, GADGET_CRD, POD, WIDGET, WIDGET_CRD
+from tests.contract.kinds import BUDGET, CRD, GADGET, GADGET_CRD, NODE, POD, WIDGET, WIDGET_CRD
 from ullage.errors import AlreadyExists, NotFound, TooManyRequests
 from ullage.kube.client.api import (
     EVERYTHING,
@@ -18,7 +18,7 @@ from ullage.kube.client.api import (
     WatchEventType,
 )
 from ullage.kube.client.resource import JsonObject, Resource
-from ullage.testing.builders import Strings, a_pod
+from ullage.testing.builders import Strings, a_node, a_pod
 
 T = TypeVar("T")
 
@@ -71,12 +71,25 @@ async def is_served(api: KubeApi, resource: Resource[Any]) -> bool:
     return True
 
 
+async def node_of(api: KubeApi, namespace: str) -> str:
+    """Name of a Node for pods of that namespace. kube-controller-manager deletes pods whose Node is not there."""
+    name = f"{namespace}-node"
+    with suppress(AlreadyExists):
+        await api.create(NODE, a_node(name))
+    return name
+
+
+async def bound_pod(api: KubeApi, namespace: str, pod: JsonObject) -> None:
+    """That pod, on a Node that is there."""
+    await api.create(POD, pod, namespace)
+    await api.bind(pod["metadata"]["name"], namespace, Binding(await node_of(api, namespace)))
+
+
 async def running_pod(
     api: KubeApi, namespace: str, name: str, *, labels: Strings | None = None, ready: bool = True
 ) -> JsonObject:
     """A pod bound to a node, of which a kubelet has said that it runs."""
-    await api.create(POD, a_pod(name, labels=labels), namespace)
-    await api.bind(name, namespace, Binding("node-of-nobody"))
+    await bound_pod(api, namespace, a_pod(name, labels=labels))
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     status = {"phase": "Running", "conditions": conditions}
     return await api.patch(POD, name, MergePatch({"status": status}), namespace, subresource="status")

@@ -13,39 +13,39 @@ from ullage.kube.client.resources import PODS
 from ullage.testing.builders import a_node, a_pod, with_meta
 
 
-async def test_pod_is_on_its_node(api: KubeApi, ns: str) -> None:
+async def test_pod_is_on_its_node(api: KubeApi, ns: str, node: str) -> None:
     made = await api.create(POD, a_pod("a"), ns)
-    await api.bind("a", ns, Binding("n1"))
+    await api.bind("a", ns, Binding(node))
     bound = await api.get(POD, "a", ns)
-    assert bound["spec"]["nodeName"] == "n1"
+    assert bound["spec"]["nodeName"] == node
     assert condition(bound, "PodScheduled") == {"type": "PodScheduled", "status": "True"}
     assert bound["status"]["phase"] == "Pending"
     assert int(version(bound)) > int(version(made))
 
 
-async def test_binding_is_no_change_of_what_was_asked_for(api: KubeApi, ns: str) -> None:
+async def test_binding_is_no_change_of_what_was_asked_for(api: KubeApi, ns: str, node: str) -> None:
     made = await api.create(POD, a_pod("a"), ns)
-    await api.bind("a", ns, Binding("n1"))
+    await api.bind("a", ns, Binding(node))
     bound = await api.get(POD, "a", ns)
     assert bound["metadata"]["generation"] == made["metadata"]["generation"]
 
 
-async def test_annotations_and_labels_are_merged_into_the_pod(api: KubeApi, ns: str) -> None:
+async def test_annotations_and_labels_are_merged_into_the_pod(api: KubeApi, ns: str, node: str) -> None:
     await api.create(POD, a_pod("a", labels={"app": "x"}, annotations={"keep": "1", "change": "old"}), ns)
-    binding = Binding("n1", annotations={"change": "new", "gpu.scheduling/allocated": "n1:0,1"}, labels={"gpu": "yes"})
+    binding = Binding(node, annotations={"change": "new", "gpu.scheduling/allocated": "n1:0,1"}, labels={"gpu": "yes"})
     await api.bind("a", ns, binding)
     meta = (await api.get(POD, "a", ns))["metadata"]
     assert meta["annotations"] == {"keep": "1", "change": "new", "gpu.scheduling/allocated": "n1:0,1"}
     assert meta["labels"] == {"app": "x", "gpu": "yes"}
 
 
-async def test_binding_is_one_change(api: KubeApi, ns: str) -> None:
+async def test_binding_is_one_change(api: KubeApi, ns: str, node: str) -> None:
     made = await api.create(POD, a_pod("a"), ns)
-    await api.bind("a", ns, Binding("n1", annotations={"allocated": "n1:0"}))
+    await api.bind("a", ns, Binding(node, annotations={"allocated": "n1:0"}))
     (event,) = await read_watch(api, POD, ns, version(made), count=1)
     assert event.object is not None
     assert event.change is WatchEventType.MODIFIED
-    assert event.object["spec"]["nodeName"] == "n1"
+    assert event.object["spec"]["nodeName"] == node
     assert event.object["metadata"]["annotations"] == {"allocated": "n1:0"}
     assert event.resource_version == version(await api.get(POD, "a", ns))
 
@@ -60,8 +60,8 @@ async def test_zone_and_region_of_the_node_are_copied(api: KubeApi, ns: str) -> 
 
 async def test_node_need_not_exist(api: KubeApi, ns: str) -> None:
     await api.create(POD, a_pod("a"), ns)
-    await api.bind("a", ns, Binding("not-there"))
-    assert (await api.get(PODS, "a", ns)).spec.node_name == "not-there"
+    await api.bind("a", ns, Binding(f"{ns}-not-there"))
+    assert (await api.get(PODS, "a", ns)).spec.node_name == f"{ns}-not-there"
 
 
 async def test_node_must_have_a_name(api: KubeApi, ns: str) -> None:
@@ -70,21 +70,21 @@ async def test_node_must_have_a_name(api: KubeApi, ns: str) -> None:
         await api.bind("a", ns, Binding(""))
 
 
-@pytest.mark.parametrize("node", ["n1", "n2"], ids=["the-same-node", "another-node"])
-async def test_bound_pod_is_not_bound_again(api: KubeApi, ns: str, node: str) -> None:
+@pytest.mark.parametrize("suffix", ["", "-2"], ids=["the-same-node", "another-node"])
+async def test_bound_pod_is_not_bound_again(api: KubeApi, ns: str, node: str, suffix: str) -> None:
     await api.create(POD, a_pod("a"), ns)
-    await api.bind("a", ns, Binding("n1"))
+    await api.bind("a", ns, Binding(node))
     bound = await api.get(POD, "a", ns)
-    says = 'Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "n1"'
+    says = f'Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "{node}"'
     with refused(Conflict, reason="Conflict", says=says):
-        await api.bind("a", ns, Binding(node, annotations={"late": "1"}))
+        await api.bind("a", ns, Binding(node + suffix, annotations={"late": "1"}))
     assert await api.get(POD, "a", ns) == bound
 
 
-async def test_pod_created_on_a_node_is_not_bound(api: KubeApi, ns: str) -> None:
-    await api.create(POD, a_pod("a", nodeName="n1"), ns)
+async def test_pod_created_on_a_node_is_not_bound(api: KubeApi, ns: str, node: str) -> None:
+    await api.create(POD, a_pod("a", nodeName=node), ns)
     with refused(Conflict, reason="Conflict", says="already assigned to node"):
-        await api.bind("a", ns, Binding("n1"))
+        await api.bind("a", ns, Binding(node))
 
 
 async def test_another_uid_is_not_bound(api: KubeApi, ns: str) -> None:
@@ -104,10 +104,10 @@ async def test_changed_pod_is_not_bound(api: KubeApi, ns: str) -> None:
     assert await api.get(POD, "a", ns) == changed
 
 
-async def test_pod_that_is_still_the_one_is_bound(api: KubeApi, ns: str) -> None:
+async def test_pod_that_is_still_the_one_is_bound(api: KubeApi, ns: str, node: str) -> None:
     made = await api.create(POD, a_pod("a"), ns)
-    await api.bind("a", ns, Binding("n1", uid=uid(made), resource_version=version(made)))
-    assert (await api.get(PODS, "a", ns)).spec.node_name == "n1"
+    await api.bind("a", ns, Binding(node, uid=uid(made), resource_version=version(made)))
+    assert (await api.get(PODS, "a", ns)).spec.node_name == node
 
 
 async def test_missing_pod_is_not_found(api: KubeApi, ns: str) -> None:
@@ -130,26 +130,28 @@ async def test_pod_that_is_going_is_not_bound(api: KubeApi, ns: str) -> None:
         await api.bind("a", ns, Binding("n1"))
 
 
-async def test_nomination_ends_with_the_binding(api: KubeApi, ns: str) -> None:
+async def test_nomination_ends_with_the_binding(api: KubeApi, ns: str, node: str) -> None:
     await api.create(POD, a_pod("a"), ns)
     nominated = {"status": {"nominatedNodeName": "n2"}}
     patched = await api.patch(POD, "a", MergePatch(nominated), ns, subresource="status")
     assert patched["status"]["nominatedNodeName"] == "n2"
-    await api.bind("a", ns, Binding("n1"))
+    await api.bind("a", ns, Binding(node))
     assert (await api.get(PODS, "a", ns)).status.nominated_node_name == ""
 
 
-async def test_refused_condition_turns_true(api: KubeApi, ns: str) -> None:
+async def test_refused_condition_turns_true(api: KubeApi, ns: str, node: str) -> None:
     await api.create(POD, a_pod("a"), ns)
     refusal = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node fits"}
     await api.patch(POD, "a", MergePatch({"status": {"conditions": [refusal]}}), ns, subresource="status")
-    await api.bind("a", ns, Binding("n1"))
+    await api.bind("a", ns, Binding(node))
     assert condition(await api.get(POD, "a", ns), "PodScheduled") == {"type": "PodScheduled", "status": "True"}
 
 
 async def test_of_two_schedulers_exactly_one_wins(api: KubeApi, ns: str) -> None:
     await api.create(POD, a_pod("a"), ns)
-    bindings = [Binding(f"n{i}", annotations={"by": f"n{i}"}) for i in range(4)]
+    nodes = [f"{ns}-{i}" for i in range(4)]
+    await asyncio.gather(*(api.create(NODE, a_node(one)) for one in nodes))
+    bindings = [Binding(one, annotations={"by": one}) for one in nodes]
     outcomes = await asyncio.gather(*(api.bind("a", ns, one) for one in bindings), return_exceptions=True)
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Conflict"] * 3 + ["NoneType"]
     bound = await api.get(POD, "a", ns)

@@ -153,10 +153,10 @@ async def test_pending_pod_needs_no_budget(api: KubeApi, ns: str) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_finished_pod_needs_no_budget(api: KubeApi, ns: str, phase: str) -> None:
+async def test_finished_pod_needs_no_budget(api: KubeApi, ns: str, node: str, phase: str) -> None:
     await budget(api, ns, disruptionsAllowed=0, currentHealthy=1, desiredHealthy=1)
     await api.create(POD, a_pod("a", labels=APP), ns)
-    await api.bind("a", ns, Binding("n1"))
+    await api.bind("a", ns, Binding(node))
     await api.patch(POD, "a", MergePatch({"status": {"phase": phase}}), ns, subresource="status")
     await api.evict("a", ns)
     await gone(api, ns, "a")

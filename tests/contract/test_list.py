@@ -222,7 +222,7 @@ async def test_selector_nobody_understands_is_refused(api: KubeApi, ns: str, sel
     [
         pytest.param("metadata.name=a", "a", id="name"),
         pytest.param("metadata.name!=a", "bcd", id="not-that-name"),
-        pytest.param("spec.nodeName=n1", "b", id="on-a-node"),
+        pytest.param("spec.nodeName={node}", "b", id="on-a-node"),
         pytest.param("spec.nodeName=", "acd", id="on-no-node"),
         pytest.param("spec.nodeName!=", "b", id="on-any-node"),
         pytest.param("spec.schedulerName=gpu-scheduler", "c", id="scheduler"),
@@ -232,7 +232,7 @@ async def test_selector_nobody_understands_is_refused(api: KubeApi, ns: str, sel
         pytest.param("spec.nodeName=,spec.schedulerName=default-scheduler", "ad", id="both-must-hold"),
     ],
 )
-async def test_field_selectors_of_pods(api: KubeApi, ns: str, selector: str, expected: str) -> None:
+async def test_field_selectors_of_pods(api: KubeApi, ns: str, node: str, selector: str, expected: str) -> None:
     bodies = [
         a_pod("a"),
         a_pod("b"),
@@ -240,15 +240,16 @@ async def test_field_selectors_of_pods(api: KubeApi, ns: str, selector: str, exp
         a_pod("d", restartPolicy="Never"),
     ]
     await asyncio.gather(*(api.create(POD, body, ns) for body in bodies))
-    await api.bind("b", ns, Binding("n1"))
-    assert names(await api.list(POD, ns, selection=ListSelector(fields=selector))) == list(expected)
+    await api.bind("b", ns, Binding(node))
+    chosen = ListSelector(fields=selector.format(node=node))
+    assert names(await api.list(POD, ns, selection=chosen)) == list(expected)
 
 
-async def test_labels_and_fields_select_together(api: KubeApi, ns: str) -> None:
+async def test_labels_and_fields_select_together(api: KubeApi, ns: str, node: str) -> None:
     await api.create(POD, a_pod("a", labels={"app": "x"}), ns)
-    await api.create(POD, a_pod("b", labels={"app": "x"}, nodeName="n1"), ns)
-    await api.create(POD, a_pod("c", nodeName="n1"), ns)
-    chosen = ListSelector(labels="app=x", fields="spec.nodeName=n1")
+    await api.create(POD, a_pod("b", labels={"app": "x"}, nodeName=node), ns)
+    await api.create(POD, a_pod("c", nodeName=node), ns)
+    chosen = ListSelector(labels="app=x", fields=f"spec.nodeName={node}")
     assert names(await api.list(POD, ns, selection=chosen)) == ["b"]
 
 

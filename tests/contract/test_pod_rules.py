@@ -217,8 +217,8 @@ async def test_gated_pod_may_not_be_widened(api: KubeApi, ns: str) -> None:
         await api.patch(POD, "a", MergePatch({"spec": {"nodeSelector": None}}), ns)
 
 
-async def test_labels_and_annotations_may_always_change(api: KubeApi, ns: str) -> None:
-    await api.create(POD, a_pod("a", nodeName="n1"), ns)
+async def test_labels_and_annotations_may_always_change(api: KubeApi, ns: str, node: str) -> None:
+    await api.create(POD, a_pod("a", nodeName=node), ns)
     patch = MergePatch({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}})
     patched = await api.patch(POD, "a", patch, ns)
     assert patched["metadata"]["labels"] == {"a": "b"}

@@ -151,9 +151,9 @@ async def test_gated_pod_can_be_narrowed(api: KubeApi, ns: str) -> None:
     assert narrowed["spec"]["nodeSelector"] == {"zone": "z1", "gpu": "yes"}
 
 
-async def test_pod_may_be_born_on_a_node(api: KubeApi, ns: str) -> None:
-    made = await api.create(POD, a_pod("a", nodeName="n1"), ns)
-    assert made["spec"]["nodeName"] == "n1"
+async def test_pod_may_be_born_on_a_node(api: KubeApi, ns: str, node: str) -> None:
+    made = await api.create(POD, a_pod("a", nodeName=node), ns)
+    assert made["spec"]["nodeName"] == node
     assert made["status"]["phase"] == "Pending"
 
 

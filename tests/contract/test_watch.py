@@ -124,19 +124,19 @@ async def test_object_leaving_a_selection_is_shown_as_it_was_inside(api: KubeApi
     assert event.resource_version == version(left), "but at the moment it left"
 
 
-async def test_binding_takes_a_pod_out_of_the_unbound(api: KubeApi, ns: str) -> None:
+async def test_binding_takes_a_pod_out_of_the_unbound(api: KubeApi, ns: str, node: str) -> None:
     start = await now(api, ns)
     await api.create(POD, a_pod("a"), ns)
-    await api.bind("a", ns, Binding("n1"))
+    await api.bind("a", ns, Binding(node))
     unbound = ListSelector(fields="spec.nodeName=")
     assert told(await read_watch(api, POD, ns, start, count=2, selection=unbound)) == [(ADDED, "a"), (DELETED, "a")]
 
 
-async def test_binding_brings_a_pod_to_those_of_its_node(api: KubeApi, ns: str) -> None:
+async def test_binding_brings_a_pod_to_those_of_its_node(api: KubeApi, ns: str, node: str) -> None:
     start = await now(api, ns)
     await api.create(POD, a_pod("a"), ns)
-    await api.bind("a", ns, Binding("n1"))
-    on_node = ListSelector(fields="spec.nodeName=n1")
+    await api.bind("a", ns, Binding(node))
+    on_node = ListSelector(fields=f"spec.nodeName={node}")
     assert told(await read_watch(api, POD, ns, start, count=1, selection=on_node)) == [(ADDED, "a")]
 
 
@@ -169,8 +169,8 @@ async def test_held_deletion_is_a_change_and_then_a_deletion(api: KubeApi, ns: s
     assert going.object["metadata"]["deletionTimestamp"]
 
 
-async def test_graceful_deletion_of_a_pod_is_a_change_and_then_a_deletion(api: KubeApi, ns: str) -> None:
-    await api.create(POD, a_pod("a", nodeName="n1"), ns)
+async def test_graceful_deletion_of_a_pod_is_a_change_and_then_a_deletion(api: KubeApi, ns: str, node: str) -> None:
+    await api.create(POD, a_pod("a", nodeName=node), ns)
     start = await now(api, ns)
     await api.delete(POD, "a", ns)
     await api.delete(POD, "a", ns, how=DELETE_NOW)
