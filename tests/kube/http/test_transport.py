@@ -352,6 +352,19 @@ async def test_closing_leaves_no_socket_behind_whatever_was_under_way() -> None:
             await collect_rest(still_open)
 
 
+async def test_closing_does_not_wait_for_a_server_that_is_stopped() -> None:
+    async with serving(hello) as served:
+        transport = served.transport()
+        await transport.send(GET)
+        (stopped,) = served.connections
+        assert isinstance(stopped, asyncio.Transport)
+        stopped.pause_reading()  # the shutdown of TLS is never answered
+        async with asyncio.timeout(5):
+            await transport.close()
+        assert all(one.fileno() < 0 for one in transport._sockets)
+        stopped.abort()
+
+
 async def collect(
     transport: HttpTransport, seen: list[Sequence[bytes]] | None = None, request: Request = GET
 ) -> list[Sequence[bytes]]:

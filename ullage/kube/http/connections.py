@@ -7,6 +7,7 @@ each call that waits, and be busy with those long after its stall is over.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from weakref import WeakSet
 
 from ullage.kube.http.answer import HttpResponse
 from ullage.kube.http.wire import Connection
@@ -27,6 +28,7 @@ class ConnectionPool:
         self._waiting: deque[asyncio.Future[Connection]] = deque()
         """Calls without a connection, the oldest first."""
         self._connecting: set[asyncio.Task[None]] = set()
+        self._made: WeakSet[Connection] = WeakSet()
         self._closed = False
 
     async def ask(self, request: bytes) -> HttpResponse:
@@ -50,6 +52,11 @@ class ConnectionPool:
             self._fail_oldest(ConnectionError("this client is closed"))
         while self._idle:
             self._idle.pop().close()
+
+    def abort(self) -> None:
+        """Close what `close` left open because the server has not yet answered the shutdown of TLS."""
+        for connection in list(self._made):
+            connection.abort()
 
     def _take(self) -> Connection | None:
         oldest_kept = asyncio.get_running_loop().time() - KEEP_IDLE_SECONDS
@@ -93,6 +100,7 @@ class ConnectionPool:
         except Exception as error:  # noqa: BLE001 - raised by the call that waits for it
             self._fail_oldest(error)
         else:
+            self._made.add(connection)
             self._hand_on(connection)
 
     def _hand_on(self, connection: Connection) -> None:

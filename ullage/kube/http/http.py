@@ -34,7 +34,7 @@ from ullage.kube.http.lines import LineSplitter
 
 _READ_BUFFER = 2**20
 _LARGE_BODY = 2**20
-_PARTING_SECONDS, _PARTING_YIELDS = 0.5, 50  # a call cancelled just now still shuts down its connection
+_PARTING_SECONDS, _PARTING_YIELDS = 0.5, 50  # a connection closed just now still waits for the server's shutdown of TLS
 _BROKEN = (aiohttp.ClientError, OSError, asyncio.TimeoutError, NotHttp)
 
 
@@ -138,10 +138,18 @@ class HttpTransport:
         pools, self._pools = self._pools, []
         for pool in pools:
             await pool.close()
+        if not await self._all_closed():
+            for pool in pools:
+                pool.own.abort()
+            await self._all_closed()
+
+    async def _all_closed(self) -> bool:
+        """Wait for the sockets to close, but not for long: the server may be stopped."""
         for _ in range(_PARTING_YIELDS):
             if all(one.fileno() < 0 for one in self._sockets):
-                return
+                return True
             await asyncio.sleep(_PARTING_SECONDS / _PARTING_YIELDS)
+        return False
 
     async def _ask(self, request: Request, attempt: Callable[[Request, Credential], Awaitable[A]]) -> A | Response:
         """Return the attempt's response; or, where no usable credential is left, a response made here that says why."""
