@@ -64,8 +64,10 @@ class GpuAccounting:
         if not self._pods and not self._nodes:
             return False
         placed = self._snapshot.pods
-        heard = _take(self._pods, most)
-        nodes = {} if self._pods else _take(self._nodes, most)
+        heard, self._pods = _taken(self._pods, most)
+        nodes: Iterable[str] = ()
+        if not self._pods:
+            nodes, self._nodes = _taken(self._nodes, most)
         pods = [placed[key] for key in heard if key in placed and not placed[key].gpu_ids]
         account_for_bound(self._snapshot, [pod for pod in pods if pod.key in self._snapshot.state.pods])
         for pod in pods:
@@ -82,12 +84,17 @@ class GpuAccounting:
             self._pods[pod.key] = None
 
 
-def _take(known: dict[T, None], most: int | None) -> dict[T, None]:
-    """Remove and return the first keys, at most so many."""
-    taken = dict.fromkeys(islice(known, most))
-    for key in taken:
+def _taken(known: dict[T, None], most: int | None) -> tuple[dict[T, None], dict[T, None]]:
+    """The first keys, at most so many, and the others.
+
+    Where no others are left they get a new dict. One that was large is walked through in full, however little is in it.
+    """
+    if most is None or len(known) <= most:
+        return known, {}
+    first = dict.fromkeys(islice(known, most))
+    for key in first:
         del known[key]
-    return taken
+    return first, known
 
 
 def hold_in_use(snapshot: ClusterSnapshot, nodes: Iterable[str]) -> None:
@@ -103,8 +110,10 @@ def hold_in_use(snapshot: ClusterSnapshot, nodes: Iterable[str]) -> None:
         if row is None or inventory is None or not leased:
             continue
         for one in inventory.devices:
-            left = MILLI_GPU - snapshot.columns.gpus.held.item(row, one.id) if 0 <= one.id < MOST_DEVICES else 0
-            if left > 0 and one.in_use_by and _is_used_by_others(one, node, snapshot):
+            if not one.in_use_by or not 0 <= one.id < MOST_DEVICES:
+                continue
+            left = MILLI_GPU - snapshot.columns.gpus.held.item(row, one.id)
+            if left > 0 and _is_used_by_others(one, node, snapshot):
                 snapshot.assume(_user(node, one.id), node, (one.id,), Milli(left))
 
 
