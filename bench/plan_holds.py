@@ -37,7 +37,7 @@ PLANS = 3
 PENDING, ALONE = 20_000, 2_000
 """Pods that wait for nodes; and pods of which each is placed for itself, because their namespace has a quota."""
 CANDIDATES = 500
-"""Nodes whose pods are moved away in a drain plan."""
+"""Nodes whose pods are moved away in a drain plan, where there are as many."""
 
 T = TypeVar("T")
 
@@ -75,11 +75,11 @@ class Planning:
         for pod in pods:
             self.snapshot.apply(Deleted(pod.key, pod))
 
-    async def drain(self) -> None:
+    async def drain(self, candidates: int) -> None:
         scope = ScopeInputs(provisioners=[self.pool], instances=self.machines, listed=[self.pool.provider])
         for _ in range(PLANS):
             await self.run("drain plan, warm-up", self.drains.warm_up())
-            kind = f"drain plan, {CANDIDATES} nodes are tried"
+            kind = f"drain plan, {candidates} nodes are tried"
             found = await self.run(kind, _planned(self.drains, self.pool, scope))
             if not found:
                 raise RuntimeError("nothing could be removed")
@@ -109,17 +109,16 @@ def planning_holds(snapshot: ClusterSnapshot) -> list[Figure]:
         snapshot.apply(Added(quota.key, quota))
         await planning.scale_up(f"{ALONE:,} of them under a quota", pods[:ALONE])
         snapshot.apply(Deleted(quota.key, quota))
-        _empty_some(snapshot)
-        await planning.drain()
+        await planning.drain(_empty_some(snapshot))
 
     asyncio.run(live())
     return holds.figures(promised=True)
 
 
 def _lease(snapshot: ClusterSnapshot) -> None:
-    """A Lease for each GPU that a pod holds, as on leased nodes."""
-    for pod in list(snapshot.state.pods.values()):
-        for gpu in pod.gpu_ids if pod.node else ():
+    """A Lease for each GPU that a pod holds, as on leased nodes. Some binds have not been heard of."""
+    for pod in list(snapshot.pods.values()):
+        for gpu in pod.gpu_ids:
             name = lease_name(pod.node, gpu)
             hold = LeaseHold(uid=pod.uid, milli=MILLI_GPU)
             lease = GpuLease(
@@ -128,10 +127,14 @@ def _lease(snapshot: ClusterSnapshot) -> None:
             snapshot.apply(Added(ObjectKey("", name), lease))
 
 
-def _empty_some(snapshot: ClusterSnapshot) -> None:
-    """Leave one pod with a GPU on each of some nodes, and none on as many others, so that there is a place for it."""
-    names = sorted(snapshot.state.nodes)[: 2 * CANDIDATES]
-    for number, name in enumerate(names):
+def _empty_some(snapshot: ClusterSnapshot) -> int:
+    """Leave one pod with a GPU on each of some nodes, and none on as many others, so that there is a place for it.
+
+    Returns how many nodes that is.
+    """
+    names = sorted(snapshot.state.nodes)
+    candidates = min(CANDIDATES, len(names) // 2)
+    for number, name in enumerate(names[: 2 * candidates]):
         for pod in list(snapshot.pods_on(name).values()):
             known = snapshot.state.pods.get(pod.key)
             if known is None or (number % 2 == 0 and pod.gpu_ids == (0,)):
@@ -140,3 +143,4 @@ def _empty_some(snapshot: ClusterSnapshot) -> None:
             for gpu in pod.gpu_ids:
                 lease = snapshot.state.leases[lease_name(name, gpu)]
                 snapshot.apply(Deleted(ObjectKey("", lease.name), lease))
+    return candidates
