@@ -14,6 +14,7 @@ from ullage.errors import UserError
 from ullage.kube.client.resources import PODS
 from ullage.kube.client.transport import Request
 from ullage.model.claim import PROTECTION
+from ullage.model.provisioner import DELETION_TAINT
 from ullage.sim.virtual_time import run_virtual
 from ullage.sim.world.admin_client import AdminClient
 from ullage.sim.world.run import simulate
@@ -23,6 +24,7 @@ from ullage.sim.world.world import World, started_world
 
 pytestmark = pytest.mark.story
 
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/ullage-system/leases"
 
 
@@ -172,6 +174,16 @@ async def node_deleted_with_a_pod_to_come(made: World) -> None:
     ask(made, "controller", "DELETE", "/api/v1/nodes/gpu-0")
 
 
+async def node_deleted_with_a_holder_not_heard_of(made: World) -> None:
+    made.submit(arrives(0, pod("a")))
+    await lease(made, "a", "gpu-0", 0)
+    await asyncio.sleep(1)
+    taint = {"spec": {"taints": [{"key": DELETION_TAINT, "value": "1", "effect": "NoSchedule"}]}}
+    ask(made, "controller", "PATCH", "/api/v1/nodes/gpu-0", taint)
+    await asyncio.sleep(3)
+    ask(made, "controller", "DELETE", "/api/v1/nodes/gpu-0")
+
+
 async def budget_gone_around(made: World) -> None:
     guarded = pod("a", 0)
     guarded["metadata"]["labels"] = {"app": "a"}
@@ -208,6 +220,69 @@ async def written_about_again_and_again(made: World) -> None:
         ask(made, SCHEDULER, "POST", "/apis/events.k8s.io/v1/namespaces/default/events", said)
 
 
+def disk(node: str, claimed_by: str = "") -> dict[str, Any]:
+    """A volume on a node's own disk, reserved for a claim of the same namespace."""
+    on_it = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    reserved = {"claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": claimed_by}}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        "local": {"path": "/data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_it]}]}},
+    }
+    meta = {"name": f"disk-{node}"}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": meta,
+        "spec": spec | (reserved if claimed_by else {}),
+    }
+
+
+def volume_claim(name: str, volume: str = "", made_for: str = "") -> dict[str, Any]:
+    notes = {"annotations": {SELECTED_NODE: made_for}} if made_for else {}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "local",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "default", **notes},
+        "spec": spec | ({"volumeName": volume} if volume else {}),
+    }
+
+
+def mounting(name: str, claim_name: str) -> dict[str, Any]:
+    return pod(name, 0, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": claim_name}}])
+
+
+async def sharers_of_a_disk_apart(made: World) -> None:
+    made.submit(arrives(0, disk("gpu-0", "data"), volume_claim("data", "disk-gpu-0")))
+    made.submit(arrives(0, mounting("a", "data"), mounting("b", "data")))
+    bind(made, "a", "gpu-0")
+    bind(made, "b", "gpu-1")
+
+
+async def bound_before_there_is_a_volume(made: World) -> None:
+    made.submit(arrives(0, volume_claim("data"), mounting("a", "data")))
+    bind(made, "a", "gpu-0")
+
+
+async def one_disk_for_two_claims(made: World) -> None:
+    made.submit(arrives(0, disk("gpu-0", "first"), volume_claim("first"), volume_claim("second")))
+    other = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "second"}
+    ask(made, SCHEDULER, "PATCH", "/api/v1/persistentvolumes/disk-gpu-0", {"spec": {"claimRef": other}})
+
+
+async def volume_asked_for_on_two_nodes(made: World) -> None:
+    made.submit(arrives(0, volume_claim("data", made_for="gpu-0")))
+    path = "/api/v1/namespaces/default/persistentvolumeclaims/data"
+    ask(made, SCHEDULER, "PATCH", path, {"metadata": {"annotations": {SELECTED_NODE: "gpu-1"}}})
+
+
 CASES = {
     "one GPU, two pods": (one_gpu_twice, "no GPU twice", "GPU 0 of gpu-0 was given to default/a and default/b"),
     "bound without a lease": (bound_without_a_lease, "a bound pod's GPUs are leased to it", "leased to nobody"),
@@ -230,6 +305,31 @@ CASES = {
         node_deleted_with_a_pod_to_come,
         "a node goes only when nobody is about to come",
         "though default/a had held GPU 0 of it for 20.0 s",
+    ),
+    "node with a holder not heard of": (
+        node_deleted_with_a_holder_not_heard_of,
+        "a node goes only when nobody is about to come",
+        "though default/a had held GPU 0 of it for 4.0 s",
+    ),
+    "sharers of a disk apart": (
+        sharers_of_a_disk_apart,
+        "a pod goes where its volumes are",
+        "default/b was bound to gpu-1, and volume disk-gpu-0 of claim data is not to be had there",
+    ),
+    "no volume yet": (
+        bound_before_there_is_a_volume,
+        "a pod goes where its volumes are",
+        "default/a was bound to gpu-0, and claim data has no volume",
+    ),
+    "one disk, two claims": (
+        one_disk_for_two_claims,
+        "a volume serves one claim",
+        "volume disk-gpu-0 of claim default/first was given to claim default/second",
+    ),
+    "one volume, two nodes": (
+        volume_asked_for_on_two_nodes,
+        "a claim's volume is made for one node",
+        "is being made for gpu-0, and was asked for on gpu-1",
     ),
     "told again and again": (
         written_about_again_and_again,
@@ -308,6 +408,18 @@ def test_users_may_do_what_we_may_not() -> None:
         ask(made, "user", "DELETE", "/api/v1/nodes/gpu-0")
 
     assert broken_by(by_users) is None
+
+
+def test_sharers_of_a_disk_are_fine_on_its_node_and_users_may_reserve_it_anew() -> None:
+    async def as_it_should_be(made: World) -> None:
+        made.submit(arrives(0, disk("gpu-0", "data"), volume_claim("data", "disk-gpu-0")))
+        made.submit(arrives(0, mounting("a", "data"), mounting("b", "data")))
+        bind(made, "a", "gpu-0")
+        bind(made, "b", "gpu-0")
+        other = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "second"}
+        ask(made, "user", "PATCH", "/api/v1/persistentvolumes/disk-gpu-0", {"spec": {"claimRef": other}})
+
+    assert broken_by(as_it_should_be) is None
 
 
 def test_nothing_is_checked_where_that_is_off() -> None:

@@ -9,7 +9,7 @@ from ullage.kube.read.dra import DRIVER
 from ullage.model.admission import LEASED_TAINT
 from ullage.model.device import KIND_LABEL, Device, GpuNodeKind, Inventory, MigInstance
 from ullage.model.karpenter import GPU_TAINT, NodePoolMapping
-from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
+from ullage.model.provisioner import HOST_LABEL, MICROS, GpuTemplate, NodeTemplate
 from ullage.model.resources import GPU
 from ullage.model.units import Bytes, Instant, Micros, Seconds
 from ullage.model.vm import VmAmounts
@@ -165,7 +165,7 @@ def _slice(name: str, node: ChaosNode) -> JsonObject:
 def _volume() -> list[JsonObject]:
     """A volume on the disk of the first node, with the claim that is bound to it."""
     amounts = {"storage": "10Gi"}
-    only = {"key": "metadata.name", "operator": "In", "values": [node_name(0)]}
+    only = {"key": HOST_LABEL, "operator": "In", "values": [node_name(0)]}
     return [
         {
             "apiVersion": "v1",
@@ -176,7 +176,7 @@ def _volume() -> list[JsonObject]:
                 "accessModes": ["ReadWriteOnce"],
                 "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": VOLUME},
                 "local": {"path": "/data"},
-                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchFields": [only]}]}},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [only]}]}},
             },
             "status": {"phase": "Bound"},
         },

@@ -49,7 +49,7 @@ class Observers:
     def _made(self, machine: Instance, request: CreateRequest) -> None:
         self.scorer.made(machine, request)
         if self.checking is not None:
-            self.checking.pools.made(machine)
+            self.checking.made(machine)
 
     def _gone(self, machine: str) -> None:
         self.scorer.gone(machine)

@@ -54,6 +54,8 @@ class StoredPod:
     """UUIDs of the GPUs and MIG instances its containers see: by its annotation, or by their own environment."""
     claim: str
     template: str
+    owner: str
+    """Uid of its controller; empty without one."""
     stays_behind: bool
     """True if it is deleted with its node and needs no replacement, as DaemonSet and static pods."""
     disrupted: str
@@ -113,6 +115,7 @@ def read_pod(obj: JsonObject) -> StoredPod:
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or _NOTHING
     notes = meta.get("annotations") or _NOTHING
     deleted = meta.get("deletionTimestamp")
+    owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), _NOTHING)
     return StoredPod(
         key=ObjectKey(meta["namespace"], meta["name"]),
         uid=meta["uid"],
@@ -126,9 +129,8 @@ def read_pod(obj: JsonObject) -> StoredPod:
         sees=_sees(spec, notes.get(VISIBLE_DEVICES, "")),
         claim=notes.get(CLAIM, ""),
         template=notes.get(CLAIM_TEMPLATE, ""),
-        stays_behind=any(
-            one.get("controller") and one["kind"] in STAY_BEHIND for one in meta.get("ownerReferences") or ()
-        ),
+        owner=owner.get("uid", ""),
+        stays_behind=owner.get("kind") in STAY_BEHIND,
         disrupted=_disrupted(status),
         ready=any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ()),
         labels=meta.get("labels") or _NOTHING,

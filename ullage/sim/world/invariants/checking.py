@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from ullage.model.instance import Instance
 from ullage.sim.apiserver import SimulatedApiServer
 from ullage.sim.world.invariants.breach import InvariantBreach
 from ullage.sim.world.invariants.claims import ClaimChecks
@@ -14,8 +15,11 @@ from ullage.sim.world.invariants.karpenter import KarpenterChecks
 from ullage.sim.world.invariants.order import OrderChecks
 from ullage.sim.world.invariants.placement import PlacementChecks
 from ullage.sim.world.invariants.pools import PoolChecks
+from ullage.sim.world.invariants.purchases import PurchaseChecks
 from ullage.sim.world.invariants.quiet import QuietChecks
+from ullage.sim.world.invariants.returning import ReturningChecks
 from ullage.sim.world.invariants.vms import VmChecks
+from ullage.sim.world.invariants.volumes import VolumeChecks
 from ullage.sim.world.object_mirror import ObjectMirror
 from ullage.sim.world.spec import SCHEDULER
 
@@ -29,7 +33,7 @@ class InvariantChecker:
         self._broken = asyncio.Event()
         ClaimChecks(mirror, server, self.report, SCHEDULER)
         ContainerChecks(mirror, self.report, SCHEDULER)
-        self._gpus = GpuChecks(mirror, self.report, ours)
+        self._gpus = GpuChecks(mirror, server, self.report, ours)
         OrderChecks(mirror, self.report, SCHEDULER)
         PlacementChecks(mirror, server, self.report, SCHEDULER)
         QuietChecks(mirror, server, self.report, SCHEDULER)
@@ -37,6 +41,9 @@ class InvariantChecker:
         DisruptionChecks(mirror, server, self.report, ours)
         self.pools = PoolChecks(mirror, server, self.report)
         KarpenterChecks(mirror, server, self.report, ours)
+        self._purchases = PurchaseChecks(mirror, server, self.report, self.pools)
+        ReturningChecks(mirror, server, self.report, ours)
+        VolumeChecks(mirror, server, self.report, SCHEDULER)
         self.vms: VmChecks | None = None
         self._mirror, self._server = mirror, server
 
@@ -47,9 +54,16 @@ class InvariantChecker:
     def arm(self) -> None:
         self._armed = True
 
+    def made(self, machine: Instance) -> None:
+        """Check a new machine."""
+        self.pools.made(machine)
+        if not machine.node:
+            self._purchases.made(machine.pool)
+
     def check_the_end(self, now: float) -> None:
         """Check the deadlines of GPUs and gangs at the end of a run."""
         self._gpus.check_left(now)
+        self._purchases.check_due(now)
         self._gangs.check_deadlines(now)
 
     async def broken(self) -> InvariantBreach:

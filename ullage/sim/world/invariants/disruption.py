@@ -6,7 +6,9 @@ from collections.abc import Collection
 
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import BUDGETS
+from ullage.model.draining import DRAINING_TAINT
 from ullage.model.fact_event import ObjectKey
+from ullage.model.provisioner import DELETION_TAINT
 from ullage.sim.apiserver import SimulatedApiServer
 from ullage.sim.apiserver.rules.workloads import selector_of
 from ullage.sim.apiserver.storage.store import StoredChange
@@ -28,6 +30,8 @@ class DisruptionChecks:
         self._budgets: dict[ObjectKey, JsonObject] = {}
         self._held_since: dict[tuple[str, str], float] = {}
         """Time since which a pod holds a Lease, by Lease and pod uid."""
+        self._tainted_since: dict[str, float] = {}
+        """Time since which a node is tainted for its removal."""
         mirror.pod_listeners.append(self._pod)
         mirror.node_listeners.append(self._node)
         mirror.lease_listeners.append(self._lease)
@@ -61,9 +65,16 @@ class DisruptionChecks:
                 self._report(InvariantBreach(step.at, "a budget is never violated", what, (pod_name(before.key),)))
 
     def _node(self, step: ObjectChange[StoredNode]) -> None:
-        if step.after is not None or step.by not in self._ours:
-            return
         name = step.fact.name
+        if step.after is not None:
+            if any(key in (DRAINING_TAINT, DELETION_TAINT) for key, _, _ in step.after.taints):
+                self._tainted_since.setdefault(name, step.at)
+            else:
+                self._tainted_since.pop(name, None)
+            return
+        tainted = self._tainted_since.pop(name, float("-inf"))
+        if step.by not in self._ours:
+            return
         for pod in self._mirror.on_node.get(name, {}).values():
             overdue = pod.leaves_by is not None and step.at > pod.leaves_by + OVERDUE_SECONDS
             if not pod.stays_behind and not overdue:
@@ -72,7 +83,7 @@ class DisruptionChecks:
                 self._report(InvariantBreach(step.at, "a node goes only empty", what, about))
         for lease in self._mirror.leases.values():
             if lease.node == name:
-                self._check_holders(step, lease)
+                self._check_holders(step, lease, tainted)
 
     def _lease(self, step: ObjectChange[StoredLease]) -> None:
         before = step.before.holders if step.before is not None else {}
@@ -83,11 +94,16 @@ class DisruptionChecks:
         for uid in after.keys() - before.keys():
             self._held_since[name, uid] = step.at
 
-    def _check_holders(self, step: ObjectChange[StoredNode], lease: StoredLease) -> None:
-        """Find pods about to be bound to a deleted node: they hold a Lease on one of its GPUs and have no node yet."""
+    def _check_holders(self, step: ObjectChange[StoredNode], lease: StoredLease, tainted: float) -> None:
+        """Find pods about to be bound to a deleted node: they hold a Lease on one of its GPUs and have no node yet.
+
+        Whoever held it before the node was tainted is found by reading, whatever a watch has told.
+        """
         for uid in sorted(lease.holders):
             pod, since = self._mirror.by_uid.get(uid), self._held_since.get((lease.name, uid), step.at)
-            if pod is None or pod.node or pod.over or pod.leaves_by is not None or step.at - since < RACE_SECONDS:
+            if pod is None or pod.node or pod.over or pod.leaves_by is not None:
+                continue
+            if step.at - since < RACE_SECONDS and since >= tainted:
                 continue
             what = f"{lease.node} was deleted by {step.by} though {pod.key} had held GPU {lease.device} of it for "
             what += f"{step.at - since:.1f} s and was about to come"

@@ -7,7 +7,10 @@ once.
 import heapq
 from collections.abc import Collection, Iterable
 
+from ullage.kube.client.resources import GPU_NODE_STATUSES
 from ullage.model.device import MILLI_GPU
+from ullage.sim.apiserver import SimulatedApiServer
+from ullage.sim.apiserver.storage.store import StoredChange
 from ullage.sim.world.invariants.breach import InvariantBreach, Report, lease_name, node_name, pod_name
 from ullage.sim.world.object_mirror import ObjectChange, ObjectMirror
 from ullage.sim.world.stored_objects import StoredLease, StoredPod
@@ -15,7 +18,9 @@ from ullage.sim.world.stored_objects import StoredLease, StoredPod
 Gpu = tuple[str, int]
 
 LEASE_OUTLIVES_POD_SECONDS = 300.0
-"""Seconds. The LeaseGarbageCollector frees Leases of gone pods: at once, or when nothing runs on the GPU any more."""
+"""Seconds. The LeaseGarbageCollector frees Leases of gone pods: at once, or when nothing runs on the GPU any more, as
+its agent reports.
+"""
 
 
 RESTORED_WITHIN_SECONDS = 60.0
@@ -28,7 +33,7 @@ class GpuChecks:
     Processes in `ours` never take a Lease from a bound pod.
     """
 
-    def __init__(self, mirror: ObjectMirror, report: Report, ours: Collection[str]) -> None:
+    def __init__(self, mirror: ObjectMirror, server: SimulatedApiServer, report: Report, ours: Collection[str]) -> None:
         self._mirror = mirror
         self._report = report
         self._ours = frozenset(ours)
@@ -38,6 +43,8 @@ class GpuChecks:
         self._leased: dict[Gpu, StoredLease] = {}
         self._left: list[tuple[float, str, str]] = []
         """Deadline for a Lease to stop naming a gone pod, the Lease's name, and the pod's uid."""
+        self._used: dict[Gpu, frozenset[str]] = {}
+        """Uids of the pods that use each GPU, as its agent last reported."""
         for lease in mirror.leases.values():
             self._leased[lease.node, lease.device] = lease
         for pod in mirror.pods.values():
@@ -45,6 +52,12 @@ class GpuChecks:
                 self._given.setdefault(gpu, {})[pod.uid] = pod.milli
         mirror.pod_listeners.append(self._pod)
         mirror.lease_listeners.append(self._lease)
+        server.listen(GPU_NODE_STATUSES.id, self._inventory)
+
+    def _inventory(self, change: StoredChange) -> None:
+        node = change.after.obj["metadata"]["name"]
+        for device in (change.after.obj.get("status") or {}).get("devices") or ():
+            self._used[node, device["id"]] = frozenset(() if change.deleted else device.get("inUseBy") or ())
 
     def _pod(self, step: ObjectChange[StoredPod]) -> None:
         if self._left or self._lost:
@@ -123,7 +136,9 @@ class GpuChecks:
         while self._left and self._left[0][0] <= now:
             _, name, uid = heapq.heappop(self._left)
             lease = self._mirror.leases.get(name)
-            if lease is not None and uid in lease.holders:
+            if lease is not None and uid in self._used.get((lease.node, lease.device), ()):
+                heapq.heappush(self._left, (now + LEASE_OUTLIVES_POD_SECONDS, name, uid))
+            elif lease is not None and uid in lease.holders:
                 what = f"{name} still names pod {uid}, gone {LEASE_OUTLIVES_POD_SECONDS:g} s ago"
                 self._report(InvariantBreach(now, "leases of pods that are gone disappear", what, (lease_name(name),)))
 
