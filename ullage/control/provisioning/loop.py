@@ -30,6 +30,7 @@ from ullage.model.outcomes import (
     NodesLaunched,
     PoolActionDone,
     PoolActionFailed,
+    PoolFailure,
     PoolOutcome,
 )
 from ullage.model.provisioner import PROVISIONER_LABEL, Provisioner
@@ -44,6 +45,8 @@ STEP_PATIENCE = Seconds(5.0)
 """Seconds the loop waits for the steps of pools before it plans again without the slower ones."""
 UNLISTED_RETRY = Seconds(10.0)
 """Seconds between plans while a cloud has not listed its instances."""
+API_RETRY = Seconds(10.0)
+"""Seconds after which what the API server failed is decided again. No event tells of a write that was not made."""
 
 
 class ProvisioningLoop:
@@ -70,6 +73,8 @@ class ProvisioningLoop:
         self._wakeup = clouds.wakeup
         self._stepping: dict[str, asyncio.Task[bool]] = {}
         """Pools whose step is under way."""
+        self._again_at = math.inf
+        """Time by the steady clock of a plan that repeats what the API server failed."""
         self.pacing = Pacing(before_run=core.settings.plan_interval)
 
     def configure(self, settings: Settings) -> None:
@@ -105,6 +110,7 @@ class ProvisioningLoop:
     async def reconcile(self) -> bool:
         """Run one round over all pools. True if anything was done."""
         # 1. List the instances of the clouds.
+        self._again_at = math.inf
         done = self._collect()
         provisioners = list(self._statuses.provisioners.values())
         if not provisioners:
@@ -212,6 +218,8 @@ class ProvisioningLoop:
                     _log.info("bought", provisioner=provisioner.name, nodes=len(instances), names=names)
                 case _:
                     pass
+            if isinstance(outcome, PoolActionFailed) and outcome.setback is PoolFailure.API_FAILED:
+                self._repeat_later()
             if isinstance(outcome, PoolActionFailed | LaunchFailed):
                 about = _named([outcome.action])
                 kind = type(outcome.action).__name__
@@ -221,7 +229,14 @@ class ProvisioningLoop:
 
     async def _write(self, pool: PoolPlan, facts: Provisioner) -> bool:
         unmet = 0 if self.plan is None else self.plan.unmet_by(facts.name)
-        return await self._statuses.write(pool, facts, trouble=self._clouds.trouble(facts.provider), unmet=unmet)
+        trouble = self._clouds.trouble(facts.provider)
+        written = await self._statuses.write(pool, facts, trouble=trouble, unmet=unmet)
+        if not written:
+            self._repeat_later()
+        return written
+
+    def _repeat_later(self) -> None:
+        self._again_at = self._clock.steady() + API_RETRY
 
     async def _adopt(self, provisioners: list[Provisioner]) -> None:
         """Label nodes of our instances with the labels of their pool, where those are missing."""
@@ -235,6 +250,7 @@ class ProvisioningLoop:
                 await self._actuator.adopt(pool, node.name, machine.zone)
             except ApiError as error:
                 _log.info("a node was not labelled", node=node.name, error=error.message)
+                self._repeat_later()
 
     def _instances(self) -> list[Instance]:
         return with_their_nodes(self._clouds.instances(), self.snapshot)
@@ -254,6 +270,8 @@ class ProvisioningLoop:
             waits.append(next_list - self._clock.steady())
         if any(not self._clouds.has_listed(one.provider) for one in self._statuses.provisioners.values()):
             waits.append(UNLISTED_RETRY)
+        if self._again_at != math.inf:
+            waits.append(self._again_at - self._clock.steady())
         return min(waits, default=None)
 
 
