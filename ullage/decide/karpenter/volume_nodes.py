@@ -58,12 +58,13 @@ def _of_new_volume(claim: PersistentVolumeClaim, storage_class: StorageClass, st
         if terms is None:
             return None
         found |= dict.fromkeys(terms)
-    return tuple(sorted(found, key=_by_reach)[:MOST_TERMS])
+    # No new node has the disk of another. Disks come and go with pods, and a request must not change with them.
+    anywhere = [term for term in found if not _is_of_one_node(term)]
+    return tuple(sorted(anywhere or found, key=str)[:MOST_TERMS])
 
 
-def _by_reach(term: NodeTerm) -> tuple[bool, str]:
-    """Order of alternatives: disks of one node last, since no new node has them; else the same for the same volumes."""
-    return any(one.key == HOST_LABEL for one in term.labels), str(term)
+def _is_of_one_node(term: NodeTerm) -> bool:
+    return any(one.key == HOST_LABEL and one.operator is Operator.IN for one in term.labels)
 
 
 def _term(places: Allowed) -> NodeTerm:
