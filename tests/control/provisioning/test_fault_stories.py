@@ -138,6 +138,20 @@ def test_a_cloud_that_cannot_be_listed_is_left_alone_until_it_can() -> None:
     play(story)
 
 
+def test_what_was_bought_while_lists_fail_is_not_bought_again() -> None:
+    """Minutes go by: an instance that no list has is still one that was bought, as long as no list could have it."""
+
+    async def story(stage: Stage) -> None:
+        await stage.pool(provider={"name": "kwok", "parameters": {"bootSeconds": "400"}})
+        await asyncio.sleep(30)
+        stage.cloud.faults.fail("list", OutcomeUnknown("no answer"), times=30)
+        await stage.pods(names(2))
+        await stage.served(900)
+        assert len(stage.cloud.made) == 2
+
+    play(story)
+
+
 def test_a_provider_that_cannot_be_had_is_named_in_the_status() -> None:
     async def story(stage: Stage) -> None:
         await stage.pool("lost", provider={"name": "nowhere"})

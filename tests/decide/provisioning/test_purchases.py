@@ -86,19 +86,26 @@ def test_what_a_wrong_clock_wrote_begins_now() -> None:
     ahead = release_lost(
         settle_purchase(OPEN, NodesLaunched(BUY, TWO), now=Instant(3600.0)), {"i-1"}, now=Instant(3600.0)
     )
-    right = prune_awaited(ahead, (), staleness=Seconds(30.0), now=Instant(10.0))
+    right = prune_awaited(ahead, (), list_age=Seconds(30.0), now=Instant(10.0))
     assert right.back_off is not None
     assert (right.back_off.until, [one.since for one in right.awaited]) == (310.0, [10.0])
-    assert prune_awaited(right, (), staleness=Seconds(30.0), now=Instant(11.0)) == right, "and once only"
+    assert prune_awaited(right, (), list_age=Seconds(30.0), now=Instant(11.0)) == right, "and once only"
 
 
 def test_instances_are_awaited_until_they_ought_to_be_listed() -> None:
     pool = settle_purchase(OPEN, NodesLaunched(BUY, TWO), now=Instant(6.0))
-    assert prune_awaited(pool, {"i-1"}, staleness=Seconds(30.0), now=Instant(7.0)).awaited == (
+    assert prune_awaited(pool, {"i-1"}, list_age=Seconds(30.0), now=Instant(7.0)).awaited == (
         AwaitedInstance(instance="i-2", since=Instant(6.0)),
     )
-    assert prune_awaited(pool, (), staleness=Seconds(30.0), now=Instant(36.0 + LIST_MARGIN)).awaited == pool.awaited
-    assert prune_awaited(pool, (), staleness=Seconds(30.0), now=Instant(37.0 + LIST_MARGIN)).awaited == ()
+    assert prune_awaited(pool, (), list_age=Seconds(30.0), now=Instant(36.0 + LIST_MARGIN)).awaited == pool.awaited
+    assert prune_awaited(pool, (), list_age=Seconds(30.0), now=Instant(37.0 + LIST_MARGIN)).awaited == ()
+
+
+def test_a_list_that_failed_proves_no_instance_missing() -> None:
+    pool = settle_purchase(OPEN, NodesLaunched(BUY, TWO), now=Instant(6.0))
+    assert prune_awaited(pool, {"i-1"}, list_age=None, now=Instant(9999.0)).awaited == (
+        AwaitedInstance(instance="i-2", since=Instant(6.0)),
+    )
 
 
 @pytest.mark.parametrize(

@@ -256,10 +256,9 @@ class ProvisioningLoop:
         return with_their_nodes(self._clouds.instances(), self.snapshot)
 
     def _pruned(self, provisioner: Provisioner) -> Provisioner:
-        staleness = self._clouds.provider(provisioner.provider).staleness
-        return self.core.prune(
-            provisioner, self._clouds.instances(), staleness=Seconds(staleness), now=self._clock.now()
-        )
+        horizon = self._clouds.horizon(provisioner.provider)
+        age = None if horizon is None else Seconds(self._clock.steady() - horizon.until + horizon.staleness)
+        return self.core.prune(provisioner, self._clouds.instances(), list_age=age, now=self._clock.now())
 
     def longest_wait(self) -> float | None:
         """Seconds until the next plan or list is due."""

@@ -80,10 +80,13 @@ class ProvisioningCore:
         return can_change_plan(event)
 
     def prune(
-        self, pool: Provisioner, instances: Sequence[Instance], *, staleness: Seconds, now: Instant
+        self, pool: Provisioner, instances: Sequence[Instance], *, list_age: Seconds | None, now: Instant
     ) -> Provisioner:
-        """The pool without awaited instances that are listed by now, or ought to have been."""
-        return prune_awaited(pool, {one.id for one in instances}, staleness=staleness, now=now)
+        """The pool without awaited instances that are listed by now, or ought to have been.
+
+        `list_age`: seconds for which the last list may be out of date; None where it failed.
+        """
+        return prune_awaited(pool, {one.id for one in instances}, list_age=list_age, now=now)
 
     def facts(
         self,

@@ -143,16 +143,17 @@ def release_lost(
 
 
 def prune_awaited(
-    provisioner: Provisioner, listed: Collection[str], *, staleness: Seconds, now: Instant
+    provisioner: Provisioner, listed: Collection[str], *, list_age: Seconds | None, now: Instant
 ) -> Provisioner:
     """Drop awaited instances that are listed, or ought to have been.
 
+    `list_age`: seconds for which the last list may be out of date; None where it failed, and proves nothing missing.
     Times in the future were written by a wrong clock, and begin now.
     """
     awaited = tuple(
         one if one.since <= now else replace(one, since=now)
         for one in provisioner.awaited
-        if one.instance not in listed and now <= one.since + staleness + LIST_MARGIN
+        if one.instance not in listed and (list_age is None or now <= one.since + list_age + LIST_MARGIN)
     )
     back_off = None if provisioner.back_off is None else within_reason(provisioner.back_off, now=now)
     if (awaited, back_off) == (provisioner.awaited, provisioner.back_off):
