@@ -205,6 +205,26 @@ async def test_a_pod_that_is_bound_or_another_one_is_not_admitted(
     await api.delete(NODES, node.name)
 
 
+async def test_a_pod_that_was_bound_gets_no_condition_of_a_failure_and_loses_the_one_it_has(
+    api: KubeApi, ns: str, actuator: SmartPodActuator
+) -> None:
+    node = await bought(api, ns)
+    failure = RecordedFailure(
+        reason=FailureReason.NO_OFFERING, message="none left", attempts=2, retry_at=Instant(7.5), fingerprint="f"
+    )
+    told, late = [RecordFailure(pod=await waiting(api, ns, name), failure=failure, why="") for name in ("told", "late")]
+    await actuator.perform(told)
+    for one in (told, late):
+        await api.bind(one.pod.key.name, ns, Binding(node.name))
+    await actuator.perform(replace(told, failure=None))
+    await actuator.perform(late)
+    for one in (told, late):
+        there = await api.get(PODS, one.pod.key.name, ns)
+        assert found(there.status.conditions, CAPACITY_CONDITION) is None, one.pod.key.name
+        await api.delete(PODS, one.pod.key.name, ns, how=DELETE_NOW)
+    await api.delete(NODES, node.name)
+
+
 async def test_a_failure_stands_on_the_waiting_pod(api: KubeApi, ns: str, actuator: SmartPodActuator) -> None:
     pod = await waiting(api, ns)
     failure = RecordedFailure(
