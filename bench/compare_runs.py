@@ -1,62 +1,99 @@
-"""Compare what two trees do in the same simulated worlds: `python -m bench.compare_runs BEFORE [--seeds 200]`.
+"""Compare what two trees do in the same simulated worlds: `python -m bench.compare_runs BEFORE [AFTER] [--seeds 200]`.
 
-BEFORE is a commit. Both trees run `bench/recorded_world.py` of this one; their recordings are compared line by line.
-Recordings of a commit are kept (folder `.cache/compare`), so it runs once. Exit code 1: a world differs.
+BEFORE and AFTER are commits; without AFTER it is this tree as it is. Both run `bench/recorded_world.py` of this one;
+their recordings are compared line by line. Recordings of a commit are kept, so it runs once. Between two commits each
+world is entered in `bench/results/compared_runs.json`, and one that is there is not compared again: an interrupted
+comparison goes on. Exit code 1: a world differs.
 
-`--bisect` names for each world that differs the commits between BEFORE and HEAD that brought a difference. A commit in
+`--bisect` names for each world that differs the commits between BEFORE and AFTER (or HEAD) that brought a difference. A commit in
 whose tree the world cannot be run is passed over, and named together with the next one.
 """
 
 import argparse
-import os
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from pathlib import Path
 
-TREE = Path(__file__).parent.parent
-CACHE = TREE / ".cache" / "compare"
-PROBE = Path(__file__).parent / "recorded_world.py"
+from bench import runs_ledger
+from bench.recordings import TREE, commit_of, git, recordings, run, worlds
+
 CONTEXT = 2
 """Lines shown before the first difference."""
+
+TOGETHER = 10
+"""Worlds that one process runs: an interruption costs no more."""
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.compare_runs", description=__doc__)
-    parser.add_argument("before", help="commit to compare this tree with")
+    parser.add_argument("before", help="commit to compare with")
+    parser.add_argument("after", nargs="?", help="the other commit; without it, this tree")
     parser.add_argument("--seeds", type=int, default=200, help="number of worlds")
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--without-times", action="store_true", help="compare the order of writes and not their times")
     parser.add_argument("--bisect", action="store_true", help="find the commits that brought the differences")
     options = parser.parse_args(arguments)
     seeds = range(options.first, options.first + options.seeds)
-    commit = _git("rev-parse", "--verify", f"{options.before}^{{commit}}").strip()
+    before = commit_of(options.before)
     if options.bisect:
-        return bisected(commit, seeds)
+        return bisected(before, options.after or "HEAD", seeds)
+    if options.after is not None:
+        return between_commits(before, commit_of(options.after), seeds, without_times=options.without_times)
+    return with_this_tree(before, seeds, without_times=options.without_times)
+
+
+def with_this_tree(before: str, seeds: Sequence[int], *, without_times: bool) -> int:
     different = 0
-    with _checked_out(commit, seeds) as before:
-        for seed in seeds:
-            found = difference(_kept(commit, seed, before), _run(TREE, seed), ignore_times=options.without_times)
+    for batch in _batches(seeds):
+        old, new = recordings(before, batch), run(TREE, batch)
+        for seed in batch:
+            found = difference(old[seed], new[seed], ignore_times=without_times)
             different += found is not None
             if found is not None:
                 print(f"seed {seed} differs\n{found}", flush=True)
-            elif (seed - options.first + 1) % 10 == 0:
-                print(f"{seed - options.first + 1} of {options.seeds} worlds, {different} differ", flush=True)
-    print(f"{options.seeds} worlds compared with {commit[:9]}: {different} differ")
+        print(f"up to seed {batch[-1]}: {different} differ", flush=True)
+    print(f"{len(seeds)} worlds compared with {before[:9]}: {different} differ")
     return 1 if different else 0
+
+
+def between_commits(before: str, after: str, seeds: Sequence[int], *, without_times: bool) -> int:
+    """Compare the worlds that the ledger does not have yet, and enter them."""
+    pair = runs_ledger.load(before, after, worlds())
+    for batch in _batches(pair.missing(seeds)):
+        old, new = recordings(before, batch), recordings(after, batch)
+        for seed in batch:
+            verdict, found = compared(old[seed], new[seed])
+            pair.add(seed, verdict, old[seed])
+            if found is not None:
+                print(f"seed {seed}: {verdict}\n{found}", flush=True)
+        runs_ledger.save(before, after, pair)
+        print(f"up to seed {batch[-1]}: {pair.as_json()}", flush=True)
+    counted = {verdict: len(pair.seeds[verdict]) for verdict in pair.seeds}
+    print(f"{before[:9]} and {after[:9]}: {counted}, with {dict(pair.done)}")
+    return 1 if counted[runs_ledger.DIFFERENT] or (counted[runs_ledger.LATER] and not without_times) else 0
+
+
+def compared(before: Sequence[str], after: Sequence[str]) -> tuple[str, str | None]:
+    """How two recordings compare, and the first difference."""
+    found = difference(before, after)
+    if found is None:
+        return runs_ledger.EQUAL, None
+    order = difference(before, after, ignore_times=True)
+    return (runs_ledger.LATER, found) if order is None else (runs_ledger.DIFFERENT, order)
+
+
+def _batches(seeds: Sequence[int]) -> list[Sequence[int]]:
+    return [seeds[start : start + TOGETHER] for start in range(0, len(seeds), TOGETHER)]
 
 
 Recording = list[str] | None
 """Lines of a world; None if the tree cannot run it."""
 
 
-def bisected(before: str, seeds: Sequence[int]) -> int:
+def bisected(before: str, after: str, seeds: Sequence[int]) -> int:
     """Print the commits that brought a difference, with the seeds in which they did. Compared without times."""
     touching = ("ullage", "pyproject.toml")
-    history = [before, *_git("rev-list", "--reverse", "--first-parent", f"{before}..HEAD", "--", *touching).split()]
+    history = [before, *git("rev-list", "--reverse", "--first-parent", f"{before}..{after}", "--", *touching).split()]
     found: dict[tuple[str, str], list[int]] = {}
     for seed in seeds:
         recording = cache(partial(_recorded, seed=seed))
@@ -64,7 +101,7 @@ def bisected(before: str, seeds: Sequence[int]) -> int:
             found.setdefault(span, []).append(seed)
         print(f"seed {seed} done", flush=True)
     for (first, last), where in found.items():
-        subjects = _git("log", "--reverse", "--format=    %h %s", f"{first}..{last}", "--", *touching).rstrip()
+        subjects = git("log", "--reverse", "--format=    %h %s", f"{first}..{last}", "--", *touching).rstrip()
         print(f"{len(where)} of {len(seeds)} worlds ({', '.join(map(str, where[:10]))}):\n{subjects}")
     return 1 if found else 0
 
@@ -82,11 +119,10 @@ def changes(history: Sequence[str], recording: Callable[[str], Recording]) -> li
 
 
 def _recorded(commit: str, seed: int) -> Recording:
-    with _checked_out(commit, range(seed, seed + 1)) as tree:
-        try:
-            return _untimed(_kept(commit, seed, tree))
-        except SystemExit:
-            return None
+    try:
+        return _untimed(recordings(commit, [seed])[seed])
+    except SystemExit:
+        return None
 
 
 def difference(before: Sequence[str], after: Sequence[str], *, ignore_times: bool = False) -> str | None:
@@ -104,50 +140,6 @@ def difference(before: Sequence[str], after: Sequence[str], *, ignore_times: boo
 
 def _untimed(lines: Sequence[str]) -> list[str]:
     return [line.split(" ", 1)[-1] for line in lines]
-
-
-def _kept(commit: str, seed: int, tree: Path | None) -> list[str]:
-    path = _path(commit, seed)
-    if not path.exists():
-        if tree is None:
-            raise AssertionError(f"seed {seed} was not recorded and its tree is not there")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lines = _run(tree, seed)
-        path.write_text("\n".join(lines))
-    return path.read_text().split("\n")
-
-
-def _path(commit: str, seed: int) -> Path:
-    return CACHE / commit / f"{seed}.txt"
-
-
-@contextmanager
-def _checked_out(commit: str, seeds: range) -> Iterator[Path | None]:
-    """Tree of the commit in a folder of its own; None if all its recordings are kept."""
-    if all(_path(commit, seed).exists() for seed in seeds):
-        yield None
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "before"
-        _git("worktree", "add", "--detach", "--quiet", str(tree), commit)
-        try:
-            yield tree
-        finally:
-            _git("worktree", "remove", "--force", str(tree))
-
-
-def _run(tree: Path, seed: int) -> list[str]:
-    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
-    done = subprocess.run(
-        (sys.executable, str(PROBE), str(seed)), cwd=tree, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"seed {seed} in {tree}:\n{done.stderr}")
-    return done.stdout.splitlines()[1:]
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(("git", *arguments), cwd=TREE, capture_output=True, text=True, check=True).stdout
 
 
 if __name__ == "__main__":
