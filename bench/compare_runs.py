@@ -5,8 +5,8 @@ their recordings are compared line by line. Recordings of a commit are kept, so 
 world is entered in `bench/results/compared_runs.json`, and one that is there is not compared again: an interrupted
 comparison goes on. Exit code 1: a world differs.
 
-`--bisect` names for each world that differs the commits between BEFORE and AFTER (or HEAD) that brought a difference. A commit in
-whose tree the world cannot be run is passed over, and named together with the next one.
+`--bisect` names for each world that differs the commits between the two (AFTER or HEAD) that brought a difference. A
+commit in whose tree the world cannot be run is passed over, and named together with the next one.
 """
 
 import argparse
