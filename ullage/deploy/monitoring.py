@@ -59,7 +59,7 @@ ALERTS = (
         10,
         "warning",
         "Attempts to place pods end with errors.",
-        "Logs of the leading scheduler at level error.",
+        "Logs of the leading scheduler: `placement failed` says what the API server answered.",
     ),
     AlertRule(
         "UllageGpusUnhealthy",

@@ -37,7 +37,7 @@ ATTEMPTS = Metric(
     "ullage_scheduler_attempts",
     MetricType.COUNTER,
     "Attempts to place a pod by result (placed, refused, setback, error) and reason: of a refused pod the one most "
-    "nodes gave, of a setback what happened between decision and bind, of a placed pod Fits.",
+    "nodes gave, of a setback or error what happened between decision and bind, of a placed pod Fits.",
     ("result", "reason"),
 )
 DECISION_SECONDS = Metric(
@@ -132,10 +132,14 @@ class ClockOf(StrEnum):
 
 
 class AttemptResult(StrEnum):
+    """Result of one attempt to place a pod. Closed list: it labels the metric."""
+
     PLACED = "placed"
     REFUSED = "refused"
     SETBACK = "setback"
+    """Something changed between decision and bind."""
     ERROR = "error"
+    """The API server failed, or turned a write down."""
 
 
 class BindResult(StrEnum):

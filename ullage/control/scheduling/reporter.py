@@ -40,6 +40,10 @@ _OF_NO_CONCERN = (BindFailure.POD_GONE, BindFailure.POD_CHANGED, BindFailure.GAN
 """Not reported: the pod is gone or was changed; and for a gang, the member that could not be placed is reported."""
 
 
+_ERRORS = (BindFailure.FORBIDDEN, BindFailure.REFUSED, BindFailure.API_FAILED)
+"""Counted as errors: the API server failed, or turns the scheduler's writes down. All others are lost races."""
+
+
 class SchedulerReporter:
     """Reporter of a scheduler: Events, log lines and metrics."""
 
@@ -65,7 +69,8 @@ class SchedulerReporter:
         action = outcome.action
         if not isinstance(outcome, PodBound):
             self._metrics.bind_seconds[BindResult.NOT_PLACED].observe(took)
-            self._metrics.attempt(AttemptResult.SETBACK, outcome.setback)
+            result = AttemptResult.ERROR if outcome.setback in _ERRORS else AttemptResult.SETBACK
+            self._metrics.attempt(result, outcome.setback)
             self._log_failure(outcome)
             return
         self._metrics.bind_seconds[BindResult.PLACED].observe(took)
