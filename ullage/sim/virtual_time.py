@@ -59,6 +59,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     _ready: deque[asyncio.Handle]
     _stopping: bool
+    _closed: bool
     _thread_id: int | None
 
     def __init__(self, epoch: Instant = EPOCH) -> None:
@@ -89,6 +90,24 @@ class VirtualLoop(asyncio.BaseEventLoop):
             heapq.heappush(self._timers, (when, next(self._sequence), handle))
         return handle
 
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        # The inherited one asks twice for debug mode, in which it only looks for mistakes with threads.
+        self._check_open()
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
@@ -110,7 +129,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().close()
 
     def _check_open(self) -> None:
-        if self.is_closed():
+        if self._closed:
             raise RuntimeError("Event loop is closed")
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:  # noqa: ARG002 - signature of asyncio
@@ -134,7 +153,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise Livelock(f"time stands still at {now:.6f} s; waiting: {self._waiting()}")
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:  # type: ignore[attr-defined] # asked half a million times in a story
                 handle._run()
         if self._failure is not None:
             failure, self._failure = self._failure, None

@@ -4,6 +4,7 @@ from typing import Any
 
 from ullage.sim.apiserver.storage.json_bytes import JsonObject, copied
 
+_WITH_PARTS = (dict, list)
 _ALWAYS = ("apiVersion", "kind", "metadata")
 
 
@@ -65,7 +66,8 @@ def fill_defaults(value: Any, schema: JsonObject) -> None:
         return
     properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
     for name, member in properties.items():
-        _fill_member(value, name, member)
+        if name in value or "default" in member:
+            _fill_member(value, name, member)
     if isinstance(others, dict):
         for name in value:
             if name not in properties:
@@ -77,5 +79,5 @@ def _fill_member(value: JsonObject, name: str, schema: JsonObject) -> None:
         del value[name]
     if name not in value and "default" in schema:
         value[name] = copied({"default": schema["default"]})["default"]
-    if name in value:
+    if name in value and isinstance(value[name], _WITH_PARTS):
         fill_defaults(value[name], schema)

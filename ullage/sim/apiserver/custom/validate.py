@@ -1,6 +1,7 @@
 """Validation against a structural schema, in the API server's words. Rules between fields are in `cel_rules`."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +19,8 @@ from ullage.sim.apiserver.request.field_errors import shown as quoted
 from ullage.sim.apiserver.storage.json_bytes import JsonObject, encode
 
 _INT32 = 2**31
+_JUNCTORS = frozenset(("anyOf", "oneOf", "allOf", "not"))
+_PLAIN_TYPES: Mapping[str, type] = {"object": dict, "array": list, "string": str, "boolean": bool}
 
 
 def check(value: Any, schema: JsonObject, at: str) -> list[FieldError]:
@@ -26,7 +29,7 @@ def check(value: Any, schema: JsonObject, at: str) -> list[FieldError]:
         return []
     if problem := _check_type(value, schema, at):
         return problem
-    found = _check_enum(value, schema, at)
+    found = _check_enum(value, schema, at) if "enum" in schema else []
     if isinstance(value, dict):
         found += _check_object(value, schema, at)
     elif isinstance(value, list):
@@ -35,7 +38,7 @@ def check(value: Any, schema: JsonObject, at: str) -> list[FieldError]:
         found += _check_string(value, schema, at)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         found += _check_number(value, schema, at)
-    return found + _check_junctors(value, schema, at)
+    return found if _JUNCTORS.isdisjoint(schema) else found + _check_junctors(value, schema, at)
 
 
 def _check_type(value: Any, schema: JsonObject, at: str) -> list[FieldError]:
@@ -53,15 +56,9 @@ def _check_type(value: Any, schema: JsonObject, at: str) -> list[FieldError]:
 
 
 def _is(value: Any, wanted: str) -> bool:
+    if (plain := _PLAIN_TYPES.get(wanted)) is not None:
+        return isinstance(value, plain)
     match wanted:
-        case "object":
-            return isinstance(value, dict)
-        case "array":
-            return isinstance(value, list)
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
         case "integer":
             return not isinstance(value, bool) and (
                 isinstance(value, int) or (isinstance(value, float) and value.is_integer())
@@ -115,7 +112,7 @@ def _check_list(value: list[Any], schema: JsonObject, at: str) -> list[FieldErro
     if isinstance(schema.get("items"), dict):
         for index, item in enumerate(value):
             found += check(item, schema["items"], f"{at}[{index}]")
-    return found + _check_repeats(value, schema, at)
+    return found + _check_repeats(value, schema, at) if "x-kubernetes-list-type" in schema else found
 
 
 def _check_repeats(value: list[Any], schema: JsonObject, at: str) -> list[FieldError]:

@@ -7,6 +7,7 @@ the object shows it in `managedFields`.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ullage.sim.apiserver.merge.field_sets import Leaves, Path, leaves, paths_in, rendered
 from ullage.sim.apiserver.merge.merge_schema import MergeSchema
@@ -26,12 +27,17 @@ class FieldManager:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ManagedFieldsEntry:
     """Fields of one manager, and the time they last changed."""
 
     paths: frozenset[Path]
     since: str
+
+    @cached_property
+    def tree(self) -> JsonObject:
+        """The paths as `managedFields` spells them; for reading only. Most writes change no owner."""
+        return rendered(self.paths, frozenset(path for path in self.paths if path[-1].startswith("k:")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +77,13 @@ class ManagedFields:
 
 
 def _entry(manager: FieldManager, claim: ManagedFieldsEntry) -> JsonObject:
-    items = frozenset(path for path in claim.paths if path[-1].startswith("k:"))
     entry: JsonObject = {
         "manager": manager.name,
         "operation": manager.operation,
         "apiVersion": manager.version,
         "time": claim.since,
         "fieldsType": "FieldsV1",
-        "fieldsV1": rendered(claim.paths, items),
+        "fieldsV1": claim.tree,
     }
     if manager.part:
         entry["subresource"] = manager.part

@@ -161,9 +161,9 @@ def _contested(
     for other in sorted(owners.claims):
         if other == manager:
             continue
-        paths = [path for path in sorted(mine) if path in owners.claims[other].paths and mine[path] != live.get(path)]
-        if paths:
-            found[other] = paths
+        theirs = owners.claims[other].paths
+        if paths := [path for path in mine if path in theirs and mine[path] != live.get(path)]:
+            found[other] = sorted(paths)
     return found
 
 
