@@ -91,6 +91,19 @@ def test_back_off_doubles_up_to_ten_seconds() -> None:
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
+@pytest.mark.parametrize("news", [True, False], ids=["in-back-off", "asleep"])
+def test_timers_of_a_clock_that_was_an_hour_ahead_do_not_last_an_hour(news: bool) -> None:
+    queue = queue_of(("p", 0))
+    assert all_of(queue, 3610) == ["p"]
+    queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(3610))
+    if news:
+        queue.move_on(ClusterEvent.POD_LEFT, now=Instant(3610))
+    assert all_of(queue, 11) == []
+    assert queue.next_deadline() == (12 if news else 311)
+    queue.move_on(ClusterEvent.POD_LEFT, now=Instant(13))
+    assert all_of(queue, 14) == ["p"]
+
+
 def test_news_that_comes_while_a_pod_is_decided_on_is_not_lost() -> None:
     queue = queue_of(("p", 0))
     queue.pop(now=Instant(0))

@@ -66,6 +66,8 @@ class SchedulingQueue:
         self._active: list[Order] = []
         self._timers: list[tuple[Instant, int, ObjectKey]] = []
         self._tickets = itertools.count()
+        self._now = Instant(0.0)
+        """Latest time that was given."""
         self._asleep: dict[ClusterEvent, dict[ObjectKey, _Waiting]] = {kind: {} for kind in ClusterEvent}
         """Unschedulable pods by the ClusterEvent they wait for, so that an event does not scan all pods."""
         self._overtaken = Overtaken()
@@ -250,7 +252,7 @@ class SchedulingQueue:
         heapq.heappush(self._active, (-found.priority, found.since, found.ticket, found.key))
 
     def _back_off(self, found: _Waiting, now: Instant) -> None:
-        until = found.refused_at + self.backoff(found.refusals)
+        until = min(found.refused_at, now) + self.backoff(found.refusals)
         if until <= now:
             self._activate(found)
         else:
@@ -287,6 +289,7 @@ class SchedulingQueue:
 
     def _ring(self, now: Instant) -> None:
         """Make pods active whose back-off or `longest_sleep` has ended."""
+        self._follow(now)
         while (instant := self.next_deadline()) is not None and instant <= now:
             _, _, key = heapq.heappop(self._timers)
             found = self._waiting[key]
@@ -294,3 +297,9 @@ class SchedulingQueue:
                 self._to_sleep(found, now)  # nobody has said a word since: it would be refused just the same
             else:
                 self._activate(found)
+
+    def _follow(self, now: Instant) -> None:
+        """Move timers with a clock that was set back: one set by a clock an hour ahead would last an hour."""
+        back, self._now = self._now - now, now
+        if back > 0:
+            self._timers = [(Instant(until - back), ticket, key) for until, ticket, key in self._timers]

@@ -44,6 +44,8 @@ class GangTracker:
         self._pace = pace
         self._records: dict[ObjectKey, _Record] = {}
         self._timers: list[tuple[Instant, ObjectKey]] = []
+        self._now = Instant(0.0)
+        """Latest time that was given."""
 
     @property
     def waiting(self) -> int:
@@ -52,6 +54,7 @@ class GangTracker:
 
     def decide_fate(self, gang: GangRequest, *, now: Instant, timeout: Seconds | None) -> Fate | GangInBackoff:
         """Decide the gang's next step. Its back-off, if any, starts now."""
+        self._follow(now)
         record = self._records.get(gang.key)
         if record is None:
             record = self._records[gang.key] = _Record(first_seen=now, waiting_since=now)
@@ -96,12 +99,25 @@ class GangTracker:
 
     def due(self, *, now: Instant) -> list[ObjectKey]:
         """Gangs whose deadline has come; each is returned once."""
+        self._follow(now)
         found: list[ObjectKey] = []
         while (at := self.next_deadline()) is not None and at <= now:
             _, gang = heapq.heappop(self._timers)
             self._records[gang].look_at = Instant(math.inf)
             found.append(gang)
         return found
+
+    def _follow(self, now: Instant) -> None:
+        """Move times with a clock that was set back: a back-off set by a clock an hour ahead would last an hour."""
+        back, self._now = self._now - now, now
+        if back <= 0:
+            return
+        for record in self._records.values():
+            record.back_at, record.look_at = Instant(record.back_at - back), Instant(record.look_at - back)
+            record.first_seen = min(record.first_seen, now)
+            record.waiting_since = min(record.waiting_since, max(now, record.back_at))
+            record.partly_since = None if record.partly_since is None else min(record.partly_since, now)
+        self._timers = [(Instant(at - back), gang) for at, gang in self._timers]
 
     def _look(self, gang: ObjectKey, record: _Record, at: Instant) -> None:
         if record.look_at != at:
