@@ -186,7 +186,6 @@ def test_a_machine_that_nobody_gives_back_is_found(monkeypatch: pytest.MonkeyPat
     )
     assert play(story).failure is None
     monkeypatch.setattr(liveness, "REST_SECONDS", 30.0)
-    monkeypatch.setattr("ullage.sim.chaos.run.REST_SECONDS", 30.0)
     failure = play(story).failure
     assert failure is not None
     assert failure.rule == "no machine is left behind"

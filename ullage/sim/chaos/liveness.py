@@ -21,6 +21,8 @@ from ullage.sim.world.world import World
 
 REST_SECONDS = 240.0
 """Seconds without a write of ours after which the world is at rest: longer than every timer of a small pool."""
+ANSWER_SECONDS = 120.0
+"""Seconds after the last change of a pod by anybody else before a world at rest is judged: ours may have to answer."""
 CONVERGES_WITHIN = 3600.0
 _ADMITS_CLAIMS = (LEASED_TAINT, GPU_TAINT)
 """Taints that every pod with a claim tolerates."""
@@ -42,15 +44,22 @@ class LivenessBreach:
 
 
 class WriteClock:
-    """Time of the last write of one of our processes that is no heartbeat."""
+    """Time of the last write of one of our processes that is no heartbeat, and of the last that may call for one."""
 
     def __init__(self, world: World, ours: Collection[str]) -> None:
         self._world = world
         self._ours = frozenset(ours)
         self.last = 0.0
         self.what = "nothing"
+        self.asked = 0.0
+        """Time of the last change of a pod by somebody else."""
         for place in _WATCHED:
             world.server.listen(place, self._wrote(place))
+
+    def at_rest(self, since: float) -> bool:
+        """True if ours have written nothing for long enough, and for as long as `since`, and nobody waits for them."""
+        now = self._world.elapsed
+        return now - max(self.last, since) >= REST_SECONDS and now - self.asked >= ANSWER_SECONDS
 
     def _wrote(self, place: str) -> Listener:
         def note(change: StoredChange) -> None:
@@ -59,6 +68,8 @@ class WriteClock:
             if not heartbeat and self._world.server.caller in self._ours:
                 self.last = self._world.elapsed
                 self.what = f"{self._world.server.caller} wrote {place} {meta.get('namespace', '')}/{meta['name']}"
+            elif place == "pods":
+                self.asked = self._world.elapsed
 
         return note
 

@@ -26,6 +26,8 @@ class GangChecks:
         self._groups: dict[ObjectKey, JsonObject] = {}
         self._members: dict[ObjectKey, dict[str, StoredPod]] = {}
         """Members that have not ended, by gang and uid."""
+        self._ended: dict[ObjectKey, dict[str, None]] = {}
+        """Uids of members that have succeeded and are still there."""
         self._gang_of: dict[str, ObjectKey] = {}
         self._leases: dict[str, int] = {}
         """Number of GPUs each pod holds a Lease on, by uid."""
@@ -64,7 +66,7 @@ class GangChecks:
         was_bound = any(one.node for one in members.values())
         if step.after is None or step.after.over:
             members.pop(pod.uid, None)
-            self._gang_of.pop(pod.uid, None)
+            self._note_ended(gang, step)
         else:
             members[pod.uid] = step.after
         if step.after is not None and step.after.node and not was_bound and step.by == self._scheduler:
@@ -72,6 +74,17 @@ class GangChecks:
         self._note_partly(gang, step)
         if not members:
             del self._members[gang]
+
+    def _note_ended(self, gang: ObjectKey, step: ObjectChange[StoredPod]) -> None:
+        uid, ended = step.fact.uid, self._ended.setdefault(gang, {})
+        if step.after is not None:
+            if step.after.phase == "Succeeded":
+                ended[uid] = None
+            return
+        ended.pop(uid, None)
+        self._gang_of.pop(uid, None)
+        if not ended:
+            del self._ended[gang]
 
     def _gang(self, pod: StoredPod) -> ObjectKey | None:
         if pod.uid in self._gang_of:
@@ -95,6 +108,7 @@ class GangChecks:
     def _begun(self, step: ObjectChange[StoredPod], gang: ObjectKey) -> None:
         members, least = self._members[gang], self._least(gang)
         holding = sum(uid in self._leases or (not one.devices and bool(one.node)) for uid, one in members.items())
+        holding += len(self._ended.get(gang, ()))  # they had their turn: the others go on without them
         counted = not step.fact.devices
         if not counted and holding < least:
             what = f"{step.fact.key} was bound when {holding} of {least} members of gang {gang} held their GPUs"

@@ -5,6 +5,7 @@ once.
 """
 
 import heapq
+import math
 from collections.abc import Collection, Iterable
 
 from ullage.kube.client.resources import GPU_NODE_STATUSES
@@ -25,6 +26,8 @@ its agent reports.
 
 RESTORED_WITHIN_SECONDS = 60.0
 """Seconds after the deletion of a Lease within which a running pod's GPU is leased to it again."""
+STOPPED_SECONDS = 150.0
+"""Seconds for which a process may be stopped between taking a Lease and the bind, and not see that it was deleted."""
 
 
 class GpuChecks:
@@ -37,8 +40,12 @@ class GpuChecks:
         self._mirror = mirror
         self._report = report
         self._ours = frozenset(ours)
-        self._lost: list[tuple[float, Gpu, str]] = []
-        """Deadline for a Lease to name a bound pod again, the GPU, and the pod's uid."""
+        self._lost: dict[tuple[Gpu, str], float] = {}
+        """Deadline for a Lease to name a bound pod again, by GPU and the pod's uid."""
+        self._deadlines: list[tuple[float, Gpu, str]] = []
+        """The same in order, with those of Leases that were restored since."""
+        self._taken: dict[tuple[Gpu, str], float] = {}
+        """Time at which somebody else took a Lease from a holder, bound or not."""
         self._given: dict[Gpu, dict[str, int]] = {}
         self._leased: dict[Gpu, StoredLease] = {}
         self._left: list[tuple[float, str, str]] = []
@@ -60,8 +67,7 @@ class GpuChecks:
             self._used[node, device["id"]] = frozenset(() if change.deleted else device.get("inUseBy") or ())
 
     def _pod(self, step: ObjectChange[StoredPod]) -> None:
-        if self._left or self._lost:
-            self.check_left(step.at)
+        self.check_left(step.at)
         before, after = _gpus(step.before), _gpus(step.after)
         if step.after is None or (step.after.over and not (step.before and step.before.over)):
             self._pod_ended(step)
@@ -85,14 +91,34 @@ class GpuChecks:
             others = [self._mirror.by_uid[uid] for uid in holders if uid in self._mirror.by_uid]
             names = " and ".join(str(one.key) for one in others)
             self._say(step, "no GPU twice", f"GPU {gpu[1]} of {gpu[0]} was given to {names}", *others, lease=lease)
-        if not _is_leased_to(pod, lease):
+        if _is_leased_to(pod, lease):
+            return
+        if step.at - self._taken.get((gpu, pod.uid), -math.inf) < STOPPED_SECONDS:
+            self._miss(gpu, pod.uid, step.at)
+        else:
             held = "nobody" if lease is None else ", ".join(sorted(lease.holders))
             what = f"{pod.key} was bound to GPU {gpu[1]} of {gpu[0]}, which is leased to {held}"
             self._say(step, "a bound pod's GPUs are leased to it", what, pod, lease=lease)
 
+    def _miss(self, gpu: Gpu, uid: str, at: float) -> None:
+        """Note that a bound pod has lost its Lease by no fault of ours."""
+        if (gpu, uid) not in self._lost:
+            deadline = self._lost[gpu, uid] = at + RESTORED_WITHIN_SECONDS
+            heapq.heappush(self._deadlines, (deadline, gpu, uid))
+
+    def _note_taken(self, step: ObjectChange[StoredLease], gpu: Gpu) -> None:
+        before = step.before.holders if step.before is not None else ()
+        after = step.after.holders if step.after is not None else ()
+        for uid in after:
+            self._taken.pop((gpu, uid), None)
+        if step.by not in self._ours:
+            self._taken.update(dict.fromkeys(((gpu, uid) for uid in before if uid not in after), step.at))
+
     def _lease(self, step: ObjectChange[StoredLease]) -> None:
+        self.check_left(step.at)
         lease = step.fact
         gpu = (lease.node, lease.device)
+        self._note_taken(step, gpu)
         holders = step.after.holders if step.after is not None else {}
         if step.after is None:
             self._leased.pop(gpu, None)
@@ -106,12 +132,12 @@ class GpuChecks:
             self._say(step, "no GPU twice", what, *self._pods(holders), lease=lease)
         for uid in self._given.get(gpu, ()):
             pods = self._pods((uid,))
-            if not all(_is_leased_to(pod, step.after) for pod in pods):
-                if step.by not in self._ours:
-                    heapq.heappush(self._lost, (step.at + RESTORED_WITHIN_SECONDS, gpu, uid))
-                    continue
-                if not all(_is_leased_to(pod, step.before) for pod in pods):
-                    continue  # somebody else took it; holders of a shared GPU are restored one after another
+            if all(_is_leased_to(pod, step.after) for pod in pods):
+                self._lost.pop((gpu, uid), None)
+            elif step.by not in self._ours:
+                self._miss(gpu, uid, step.at)
+            elif all(_is_leased_to(pod, step.before) for pod in pods):
+                # Otherwise somebody else took it; holders of a shared GPU are restored one after another.
                 what = f"{lease.name} was taken from {', '.join(str(one.key) for one in pods)}, bound to it"
                 self._say(step, "a bound pod's GPUs are leased to it", what, *pods, lease=lease)
 
@@ -124,15 +150,15 @@ class GpuChecks:
 
     def check_left(self, now: float) -> None:
         """Report Leases not restored and Leases not released by their deadlines."""
-        while self._lost and self._lost[0][0] <= now:
-            _, gpu, uid = heapq.heappop(self._lost)
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, gpu, uid = heapq.heappop(self._deadlines)
+            if self._lost.get((gpu, uid)) != deadline:
+                continue  # it was restored, and perhaps lost once more
+            del self._lost[gpu, uid]
             for pod in self._pods((uid,) if uid in self._given.get(gpu, ()) else ()):
-                if not _is_leased_to(pod, self._leased.get(gpu)):
-                    what = (
-                        f"GPU {gpu[1]} of {gpu[0]} was not leased to {pod.key} again in {RESTORED_WITHIN_SECONDS:g} s"
-                    )
-                    about = (pod_name(pod.key), node_name(gpu[0]))
-                    self._report(InvariantBreach(now, "a bound pod's GPUs are leased to it", what, about))
+                what = f"GPU {gpu[1]} of {gpu[0]} was not leased to {pod.key} again in {RESTORED_WITHIN_SECONDS:g} s"
+                about = (pod_name(pod.key), node_name(gpu[0]))
+                self._report(InvariantBreach(now, "a bound pod's GPUs are leased to it", what, about))
         while self._left and self._left[0][0] <= now:
             _, name, uid = heapq.heappop(self._left)
             lease = self._mirror.leases.get(name)
