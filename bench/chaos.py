@@ -6,6 +6,7 @@ kind and by call site. Exits with 1 if a promise is broken. Cut it off at any ti
 """
 
 import argparse
+import gc
 import hashlib
 import itertools
 import json
@@ -33,7 +34,7 @@ EXPLAINED = Path(__file__).parent / "chaos_pairs.json"
 """Reasons why a pair of call site and fault is not met often, by pattern."""
 STORIES = ROOT / ".cache" / "chaos"
 SEEDS = 3000
-_AT_ONCE = 4
+_AT_ONCE = 16
 """Seeds per process between two looks at the clock."""
 
 
@@ -71,7 +72,7 @@ def _until(lasts: str) -> Callable[[], bool]:
 
 
 def _play(ledger: ChaosLedger, processes: int, goes_on: Callable[[], bool], tree: str) -> None:
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=gc.freeze) as pool:  # what is imported is never garbage
         while goes_on():
             first = ledger.next_seed
             for one in pool.map(play_seed, range(first, first + _AT_ONCE * processes)):

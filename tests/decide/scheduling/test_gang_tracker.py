@@ -14,12 +14,12 @@ def test_a_back_off_by_a_clock_an_hour_ahead_does_not_last_an_hour() -> None:
     assert isinstance(tracker.decide_fate(GANG, now=Instant(0), timeout=None), GangKeepsTrying)
     ahead = tracker.decide_fate(GANG, now=Instant(3610), timeout=None)
     assert isinstance(ahead, GangBacksOff)
-    assert ahead.again_at == 3620
+    assert ahead.again_at == 3620.0
     assert tracker.decide_fate(GANG, now=Instant(11), timeout=None) == GangInBackoff(Instant(21))
-    assert (tracker.next_deadline(), tracker.due(now=Instant(21))) == (21, [GANG.key])
+    assert (tracker.next_deadline(), tracker.due(now=Instant(21))) == (21.0, [GANG.key])
     again = tracker.decide_fate(GANG, now=Instant(22), timeout=None)
     assert isinstance(again, GangKeepsTrying)
-    assert again.until == 21 + 300
+    assert again.until == 321.0
 
 
 def test_a_gang_seen_first_by_a_clock_an_hour_ahead_gives_up_in_time() -> None:
@@ -27,4 +27,4 @@ def test_a_gang_seen_first_by_a_clock_an_hour_ahead_gives_up_in_time() -> None:
     tracker.decide_fate(GANG, now=Instant(3610), timeout=None)
     trying = tracker.decide_fate(GANG, now=Instant(11), timeout=None)
     assert isinstance(trying, GangKeepsTrying)
-    assert (trying.until, tracker.next_deadline(), tracker.waited(GANG.key, now=Instant(12))) == (311, 311, 1)
+    assert (trying.until, tracker.next_deadline(), tracker.waited(GANG.key, now=Instant(12))) == (311.0, 311.0, 1.0)

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import msgspec
 import yaml
 
 from ullage.kube.client.resource import JsonObject, Resource
@@ -76,7 +78,7 @@ class CrdDefinition:
             "served": True,
             "storage": True,
             "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": object_schema(self.resource.reads_as, RULES)},
+            "schema": {"openAPIV3Schema": _schema_of(self.resource.reads_as)},
             "additionalPrinterColumns": [column.written() for column in (*self.columns, AGE)],
         }
         if self.selectable:
@@ -90,3 +92,9 @@ class CrdDefinition:
     def text(self) -> str:
         """The file: the same to the byte for the same structs."""
         return _HEADER + yaml.safe_dump(self.written(), sort_keys=True, width=120, allow_unicode=True)
+
+
+@cache
+def _schema_of(kind: type[msgspec.Struct]) -> JsonObject:
+    """Schema of a kind, for reading only: it is derived once."""
+    return object_schema(kind, RULES)
