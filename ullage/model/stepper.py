@@ -17,7 +17,7 @@ Stepper = Generator[Seconds, bool, T]
 
 
 STEP = Seconds(0.004)
-"""Modelled CPU time of one step: small against the 10 ms after which other tasks run."""
+"""Modelled CPU time of one step: no more than the 5 ms after which other tasks run."""
 
 
 _RUN, _SORT_COST = 1_000, 0.000_002

@@ -9,6 +9,7 @@ from tests.decide.preemption.fleets import A100, NOW, a_budget, a_node, a_pod, d
 from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, preempt
 from ullage.decide.preemption.protection import BoundGang, PreemptionContext
+from ullage.decide.preemption.victims import would_suit
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import Preempt
@@ -55,6 +56,10 @@ def on_a(*pods: tuple[str, str, int]) -> list[Pod]:
 )
 def test_victims_on_one_node(pods: list[tuple[str, str, int]], pod: Pod, expected: str) -> None:
     assert answer(fleet(leased("a", 4), *on_a(*pods)), pod) == expected
+
+
+def test_a_node_that_was_deleted_during_the_search_suits_nobody() -> None:
+    assert not would_suit(fleet(leased("a", 4)), asker(), "gone", ())
 
 
 def test_victims_free_the_right_gpus() -> None:

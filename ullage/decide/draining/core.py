@@ -150,7 +150,9 @@ class DrainCore:
         """`scope`, in steps."""
         unnoticed = behind(self.tracker.evictions, self.workloads.by_uid, self.snapshot)
         self.tracker.forget(self.nodes, unnoticed=unnoticed, now=now)
-        return (yield from drain_scope_in_steps(inputs, self.snapshot, removing=self.tracker.busy, now=now))
+        found = yield from drain_scope_in_steps(inputs, self.snapshot, removing=self.tracker.busy, now=now)
+        yield NO_COST  # a plan forks first: that is a long step, and begins a slice
+        return found
 
     def has_work(self, scope: DrainScope) -> bool:
         """True if anything could be removed, untainted or resumed."""
@@ -219,6 +221,7 @@ class DrainCore:
     def unplaceable(self, *, now: Instant) -> Stepper[UnplaceablePods]:
         """Pods of nodes being removed that fit on no other node any more, by the snapshot when it is forked."""
         yield from self._assigner.engine.warm_up()
+        yield NO_COST
         plans = self.tracker.plans
         leaving = DisplacedPods(
             nodes={name: one.pods for name, one in plans.items()},

@@ -15,7 +15,7 @@ from ullage.model.node import Node
 from ullage.model.provisioner import PROVISIONER_LABEL, PoolNode, Provisioner
 from ullage.model.resources import GIB, MILLI
 from ullage.model.stepper import Stepper, finish
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Seconds
 from ullage.state.snapshot import ClusterSnapshot
 
 KARPENTER_LABEL = "karpenter.sh/nodepool"
@@ -74,6 +74,7 @@ def drain_scope_in_steps(
         if not is_drained(one):
             continue
         drawn = yield from pool_nodes_in_steps(one, owners.instances, snapshot, now=now)
+        yield Seconds(0.0)
         nodes = [_here_before(node, snapshot) for node in drawn]
         here = [node for node in nodes if node.registered]
         if one.provider not in owners.listed:

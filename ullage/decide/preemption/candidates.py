@@ -58,6 +58,7 @@ def candidates(
     """Nodes where evicting all pods of lower priority would free enough of each resource, best bound first."""
     bounds = _Bounds(pod)
     found: list[PreemptionCandidate] = []
+    meter.spend(Seconds(given.cost))
     for node, short, is_plain in _curable_nodes(given, protection, pod):
         leaving, evictable = protection.who_goes(node)
         if leaving or evictable:

@@ -52,7 +52,7 @@ def search_gang_preemption(
     refusals: list[NoPreemption] = []
     given = nominated.copy()
     for pod in largest_first(gang.pending):
-        answer = yield from _placed_or_preempting(given, pod, around)
+        answer = yield from _placed_or_preempting(given, pod, around, meter)
         if meter.spend(Seconds(MEMBER_COST + given.cost)):
             meter.has_time = yield meter.take()
         if isinstance(answer, NoPreemption):
@@ -66,7 +66,9 @@ def search_gang_preemption(
     return refusals[0]
 
 
-def _placed_or_preempting(given: Assumptions, pod: Pod, around: PreemptionContext) -> Stepper[Preempt | NoPreemption]:
+def _placed_or_preempting(
+    given: Assumptions, pod: Pod, around: PreemptionContext, meter: StepMeter
+) -> Stepper[Preempt | NoPreemption]:
     """Assume the member on free room, or on room made by preemption."""
     engine = given.engine
     with given.trial():
@@ -74,9 +76,15 @@ def _placed_or_preempting(given: Assumptions, pod: Pod, around: PreemptionContex
     if isinstance(free, Placement):
         given.place(pod, free)
         return Preempt(pod=pod.key, uid=pod.uid, node=free.node, victims=(), why="free, and kept for its gang")
+    if meter.spend(Seconds(MEMBER_COST + given.cost)):
+        meter.has_time = yield meter.take()
+        if not meter.has_time:
+            return NoPreemption(NoPreemptionReason.OUT_OF_TIME)
     action = yield from search_preemption(given, pod, around)
     if isinstance(action, NoPreemption):
         return action
+    if meter.spend(Seconds(given.cost)):
+        meter.has_time = yield meter.take()
     given.remove(victim.pod for victim in action.victims)
     here = engine.snapshot.pods_on(action.node).values()
     given.remove([other.key for other in here if other.deleting or other.key in around.leaving])

@@ -75,6 +75,10 @@ def search_preemption(given: Assumptions, pod: Pod, around: PreemptionContext) -
     meter, given = StepMeter(), given.copy()
     protection = VictimProtection(given.engine.snapshot, around, pod.priority)
     yield from given.add_nominated(pod, around.nominated, meter)
+    if meter.spend(Seconds(2 * given.cost)):  # of the trial in there, and of the next
+        meter.has_time = yield meter.take()
+        if not meter.has_time:
+            return NoPreemption(NoPreemptionReason.OUT_OF_TIME)
     with given.trial():
         if _is_waiting(given.engine, protection, pod, given.now):
             return NoPreemption(NoPreemptionReason.VICTIMS_LEAVING, f"pods are leaving {pod.nominated}")
@@ -105,6 +109,10 @@ def _best(
     for candidate in promising:
         if not enough or (best is not None and best.rank <= candidate.bound) or not meter.has_time:
             break
+        if meter.spend(Seconds(CANDIDATE_COST + given.cost)):
+            meter.has_time = yield meter.take()
+            if not meter.has_time:
+                break
         protection.refresh(candidate.node)
         if not _could_get_devices(given, protection, pod, candidate.node):
             continue
@@ -115,8 +123,6 @@ def _best(
         else:
             enough -= 1
             best = found if best is None else min(best, found, key=lambda one: one.rank)
-        if meter.spend(CANDIDATE_COST):
-            meter.has_time = yield meter.take()
     return _nothing(meter, shielded) if best is None else best
 
 

@@ -100,10 +100,14 @@ class VictimSelector:
             self._remove(leaving)
             if leaving and self._fits(node):
                 return VictimSet(node, ())
+        if self._meter.spend(Seconds(self._given.cost)):
+            self._meter.has_time = yield self._meter.take()
+            if not self._meter.has_time:
+                return None
         best: VictimSet | None = None
         for plan in self._plans(node):
             found = min(self._of_plan(node, leaving, plan), key=_rank, default=None)
-            if self._meter.spend(Seconds(PLAN_COST + UNIT_COST * len(plan))):
+            if self._meter.spend(Seconds(PLAN_COST + UNIT_COST * len(plan) + self._given.cost)):
                 self._meter.has_time = yield self._meter.take()
             if found is not None:
                 worth = best_elsewhere is None or (found.rank[0], least) <= best_elsewhere[:2]
@@ -127,10 +131,10 @@ class VictimSelector:
                 break
             if self._frees_devices(node, [*leaving, *(pod for unit in (*idle, *chosen) for pod in unit.pods)]):
                 best = min((best, *self._of_plan(node, leaving, [*idle, *chosen])), key=_rank)
-                cost = PLAN_COST + UNIT_COST * (len(idle) + len(chosen))
+                cost = PLAN_COST + UNIT_COST * (len(idle) + len(chosen)) + self._given.cost
             else:
                 cost = CHOICE_COST
-            if self._meter.spend(Seconds(cost)):
+            if self._meter.spend(Seconds(cost + self._given.cost)):
                 self._meter.has_time = yield self._meter.take()
         return best
 
@@ -205,7 +209,9 @@ class VictimSelector:
 def would_suit(engine: PlacementEngine, pod: Pod, node: str, gone: Iterable[Pod]) -> bool:
     """True if the node's GPUs would suit the pod once these pods are gone. Always True off leased nodes."""
     columns, ask = engine.snapshot.columns, device_ask(pod)
-    row = columns.rows[node]
+    row = columns.rows.get(node)
+    if row is None:
+        return False  # it was deleted since the search began
     gpus = engine.devices.of(row)
     if ask is None or gpus is None or columns.gpus.kind[row] != NodeKindCode.LEASED:
         return True

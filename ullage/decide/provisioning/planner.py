@@ -128,6 +128,7 @@ def _demand(
         with lifted():
             return find_demand(engine, pools, pending, now=now, budget=budget)
     yield from engine.warm_up()
+    yield Seconds(0.0)
     with lifted():
         fork = engine.fork()
     yield Seconds(0.0)  # the fork is a step of its own

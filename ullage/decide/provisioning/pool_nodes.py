@@ -121,6 +121,7 @@ def pool_nodes_in_steps(
         found.append(drawing.registered(node, by_node.get(node.name), protected=node.name in protected))
         if meter.spend(NODE_COST):
             yield meter.take()
+    yield meter.take()
     found += [drawing.unregistered(one.id, one.since) for one in machines if one.node not in named]
     found += drawing.not_listed(listed, {node.name for node in found})
     return tuple(sorted(found, key=lambda node: node.name))
