@@ -24,6 +24,7 @@ from ullage.clock import WallClock
 from ullage.errors import Unreachable
 from ullage.kube.client.api import DELETE_NOW, Binding, KubeApi, MergePatch
 from ullage.kube.client.resources import PODS
+from ullage.model.claim import ClaimInUse
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import BindGang, BindPod
 from ullage.model.outcomes import GangBindOutcome, PodBound, PodNotBound
@@ -242,6 +243,30 @@ async def test_a_gang_that_loses_a_member_while_leases_are_taken_is_not_bound_in
     through: Any = AfterTheLastLease(api, gang, gang.places[1], meanwhile)
     assert setbacks(await hands(through, ns).perform(gang)) == expected
     assert await holders(api, ns) == ({} if "GangFellApart" in expected else leases_of(gang.places))
+
+
+class SlowProtection:
+    """Protection of claims, during which something happens to one pod."""
+
+    def __init__(self, happens: Callable[[], Awaitable[None]]) -> None:
+        self._happens = happens
+
+    async def ensure(self, claim: ClaimInUse) -> None:
+        if claim.key.name == "last":
+            await self._happens()
+
+
+async def test_a_gang_that_loses_a_member_while_claims_are_protected_is_not_bound_in_part(
+    api: KubeApi, ns: str
+) -> None:
+    gang = await a_gang(api, ns, THREE)
+    *others, last = gang.places
+    claim = ClaimInUse(ObjectKey(ns, "last"), "u", protected=False)
+    gang = replace(gang, places=(*others, replace(last, claim=claim)))
+    slow: Any = SlowProtection(lambda: gone(api, gang.places[1]))
+    binder = GangBinder(api, LeaseClient(api, ns, WallClock()), None, slow)
+    assert setbacks(await binder.perform(gang)) == ["GangFellApart", "PodGone", "GangFellApart"]
+    assert await holders(api, ns) == {}
 
 
 async def being_deleted(api: KubeApi, place: BindPod) -> None:

@@ -153,8 +153,9 @@ def why(outcome: DrainOutcome) -> str:
 async def test_pods_leave_and_the_node_goes_with_its_machine(site: Site) -> None:
     await site.pod("a")
     await site.pod("b")
+    uid = (await site.api.get(NODES, site.node)).metadata.uid
     outcome = await site.removed()
-    assert outcome == NodeRemoved(intent=outcome.intent, uid=outcome.uid, instance="i-1", evicted=2)
+    assert outcome == NodeRemoved(intent=outcome.intent, uid=uid, instance="i-1", evicted=2), "uid: of whom is told"
     assert [(one.pod.name, one.result.value) for one in site.told] == [("a", "Evicted"), ("b", "Evicted")]
     assert site.deleted == ["i-1"]
     assert await site.pods() == {}
@@ -173,8 +174,8 @@ async def test_the_taint_is_there_before_anybody_is_asked_to_go(site: Site) -> N
 async def test_a_node_without_a_machine_is_left_to_its_owner(site: Site) -> None:
     await site.pod("a")
     outcome = await site.removed(owned=False)
-    assert isinstance(outcome, NodeRemoved)
-    assert outcome.left_to_owner
+    uid = (await site.api.get(NODES, site.node)).metadata.uid
+    assert outcome == NodeRemoved(intent=outcome.intent, uid=uid, left_to_owner=True, evicted=1), "uid: of whom is told"
     assert await site.taints() in (["mine"], ["mine", "node.kubernetes.io/unschedulable"])
     assert (await site.api.get(NODES, site.node)).spec.unschedulable
     assert site.deleted == []

@@ -1,9 +1,11 @@
-"""Events make way: while many pods are being bound, few are written; afterwards all are."""
+"""What is told of binds: Events make way while many pods are being bound, and the log says how long a pod waited."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.control.scheduling.fleet import submit
 from tests.control.scheduling.stage import NS, Setting, Stage, play
@@ -40,3 +42,19 @@ def test_few_events_are_written_while_many_pods_are_being_bound() -> None:
 
 async def _are(events: list[Any], many: int) -> bool:
     return len(events) >= many
+
+
+def test_a_pod_that_waited_is_told_of_with_the_seconds_it_waited() -> None:
+    async def story(stage: Stage) -> None:
+        await submit(stage.api, NS, "first", 8)
+        await stage.at_rest(30)
+        await submit(stage.api, NS, "second", 8)
+        await asyncio.sleep(40)
+        await stage.delete("first")
+        await stage.at_rest(60)
+
+    with capture_logs() as told:
+        play(Setting(nodes=1), story)
+    waited = {str(one["pod"]): float(one["waited"]) for one in told if one["event"] == "bound"}
+    assert waited[f"{NS}/first"] < 1
+    assert 40 <= waited[f"{NS}/second"] < 60

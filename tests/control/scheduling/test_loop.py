@@ -5,7 +5,12 @@ import itertools
 import pytest
 
 from ullage.control.scheduling.bind_failures import BindFailures
-from ullage.control.scheduling.pod_conditions import RefusalPace
+from ullage.control.scheduling.pod_conditions import (
+    RETOLD_AT_ONCE,
+    RETOLD_PER_SECOND,
+    RefusalPace,
+    RetellingBudget,
+)
 from ullage.decide.scheduling.denials import DOUBTS, Denials
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import BindPod, MarkUnschedulable
@@ -61,6 +66,18 @@ def test_a_verdict_that_goes_to_and_fro_waits_longer_each_time_and_begins_anew_a
     pauses = [after - before for before, after in itertools.pairwise(changes)]
     assert pauses == [0, 0, 10, 20, 40, 80, 160, 300]
     assert pace.due(refuse(CORDONED), now=now + 700) == now + 700
+
+
+def test_what_pods_say_already_is_told_again_at_a_steady_rate_after_the_first_few() -> None:
+    budget = RetellingBudget()
+    assert [budget.take(now=0.0) for _ in range(int(RETOLD_AT_ONCE) + 1)] == [True] * int(RETOLD_AT_ONCE) + [False]
+    tenths = [1.0 + tick / 10 for tick in range(100)]
+    told = sum(budget.take(now=now) for now in tenths for _ in range(10))
+    assert told == pytest.approx(RETOLD_PER_SECOND * tenths[-1], abs=1)
+    budget.take(now=5.0)
+    assert not budget.take(now=5.0), "a clock that is set back gives nothing"
+    rested = sum(budget.take(now=9999.0) for _ in range(1000))
+    assert rested == RETOLD_AT_ONCE, "a long rest gives no more than that at once"
 
 
 def test_of_pods_that_were_denied_one_tries_for_its_namespace_and_newcomers_are_not_held_up() -> None:

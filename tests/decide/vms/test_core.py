@@ -130,7 +130,7 @@ def test_a_refused_migration_leaves_the_vm_to_rest() -> None:
     core = a_pressed_core()
     (start,) = core.next_intents(now=at(100.0))
     assert isinstance(start, StartMigration)
-    core.migration_refused(start)
+    core.settle(VmIntentRefused(start, "forbidden"))
     assert core.ledger.ledger("n0").cpu.pressure_accounted_for == 0
     assert starts(core, 101.0) == []
     assert core.unrelieved == {"n0": size(2, 0)}
