@@ -8,7 +8,7 @@ import pytest
 from ullage.sim.fidelity.compare import FidelityReport, compare
 from ullage.testing.controlplane import WORKLOADS, ControlPlane, ControlPlaneSpec
 from ullage.testing.controlplane.fixtures import prepare
-from ullage.testing.fidelity.real import play_real
+from ullage.testing.fidelity.real import measure, play_real
 from ullage.testing.fidelity.simulated import play_simulated
 from ullage.testing.fidelity.stories import STORIES, FidelityStory, short_story, story
 
@@ -22,8 +22,9 @@ def plane() -> Iterator[ControlPlane]:
 
 
 async def compared(plane: ControlPlane, told: FidelityStory) -> FidelityReport:
+    latency = await measure(plane)
     real = await play_real(plane, told)
-    simulated = await asyncio.to_thread(play_simulated, told)
+    simulated = await asyncio.to_thread(play_simulated, told, latency)
     return compare(told.name, told.arrivals, real, simulated)
 
 

@@ -13,7 +13,7 @@ from ullage.sim.controllers.podstate import has_ended, is_ready
 from ullage.sim.controllers.writes import ControllerPlan, DeleteObject, MergeObject, earlier
 from ullage.sim.kubelet import status as report
 from ullage.sim.kubelet.admission import KubeletShortage
-from ullage.sim.kubelet.timings import KubeletTimings, duration_seconds, exit_code
+from ullage.sim.kubelet.timings import KubeletTimings, exit_code
 
 FIRST_RESTART_SECONDS = 10.0
 LONGEST_RESTART_SECONDS = 300.0
@@ -86,11 +86,11 @@ def _work(pod: ActorPod, memory: AdmittedPod, behaviour: KubeletTimings, now: In
         seconds = behaviour.start_seconds(pod)
         due = memory.restart_at if memory.restart_at is not None else Instant(memory.since + seconds)
         if due <= now:
-            return _run(pod, memory, now)
+            return _run(pod, memory, behaviour, now)
         fresh = not pod.status.container_statuses and memory.restart_at is None
         writes = (report.starting(pod, since=memory.since),) if fresh else ()
         return KubeletStep(ControllerPlan(writes, due), memory)
-    duration = duration_seconds(pod)
+    duration = behaviour.work_seconds(pod)
     done_at = None if duration is None else Instant(memory.running_since + duration)
     if done_at is not None and done_at <= now:
         return _end_of_work(pod, memory, now)
@@ -100,9 +100,9 @@ def _work(pod: ActorPod, memory: AdmittedPod, behaviour: KubeletTimings, now: In
     return KubeletStep(ControllerPlan(writes, done_at), memory)
 
 
-def _run(pod: ActorPod, memory: AdmittedPod, now: Instant) -> KubeletStep:
+def _run(pod: ActorPod, memory: AdmittedPod, behaviour: KubeletTimings, now: Instant) -> KubeletStep:
     restarts = memory.restarts + (memory.restart_at is not None)
-    duration = duration_seconds(pod)
+    duration = behaviour.work_seconds(pod)
     wake_at = None if duration is None else Instant(now + duration)
     after = replace(memory, restarts=restarts, running_since=now, restart_at=None)
     return KubeletStep(ControllerPlan((_report_running(pod, after, now, now),), wake_at), after)

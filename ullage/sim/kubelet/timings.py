@@ -41,6 +41,8 @@ class KubeletTimings:
     """The same for pods with a container of this image: the slowest counts."""
     stop: DurationRange = DurationRange(0.1, 1.0)
     """Seconds a pod takes to stop."""
+    end: DurationRange = DurationRange(0.0, 0.0)
+    """Seconds from the end of a pod's work to the kubelet's knowing it."""
     room: Mapping[str, str] = field(default_factory=lambda: {"cpu": "64", "memory": "512Gi", "pods": "110"})
     """Resources of a node that joins without stating its own."""
     boot_seconds: float = 0.0
@@ -58,6 +60,11 @@ class KubeletTimings:
         said = _number(pod, STOP)
         return round(self.stop.at(self._chance(pod, "stop")), 3) if said is None else said
 
+    def work_seconds(self, pod: ActorPod) -> float | None:
+        """Seconds until the kubelet knows that the pod's work is done; None if it never ends."""
+        duration = _number(pod, DURATION)
+        return None if duration is None else duration + round(self.end.at(self._chance(pod, "end")), 4)
+
     def _chance(self, pod: ActorPod, what: str) -> float:
         text = f"{self.seed}/{what}/{pod.metadata.namespace}/{pod.metadata.name}/{pod.metadata.uid}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 2**32
@@ -65,11 +72,6 @@ class KubeletTimings:
 
 INSTANT = KubeletTimings(start=DurationRange(0.0, 0.0), stop=DurationRange(0.0, 0.0))
 """Nodes on which everything happens at once."""
-
-
-def duration_seconds(pod: ActorPod) -> float | None:
-    """Seconds the pod's work takes; None if it never ends."""
-    return _number(pod, DURATION)
 
 
 def exit_code(pod: ActorPod, restarts: int) -> int:

@@ -42,6 +42,7 @@ from ullage.testing.controlplane import WORKLOADS, ControlPlane, ControlPlaneSpe
 from ullage.testing.controlplane.launcher import wait_until
 from ullage.testing.controlplane.ports import reserve_port
 from ullage.testing.controlplane.processes import Processes
+from ullage.testing.fidelity.calibration import MeasuredLatency, measured_latency
 from ullage.testing.fidelity.stories import FidelityStory
 from ullage.watch.informer import Informer, InformerSpec, run_all
 
@@ -68,6 +69,15 @@ def fidelity_plane() -> Iterator[ControlPlane]:
         yield plane
 
 
+async def measure(plane: ControlPlane) -> MeasuredLatency:
+    """Latency of the control plane now."""
+    api = connect(plane.kubeconfig, seed=0)
+    try:
+        return await measured_latency(api)
+    finally:
+        await api.close()
+
+
 async def play_real(plane: ControlPlane, story: FidelityStory) -> StoryOutcome:
     """Outcome on the real control plane, which is empty before and after."""
     api = connect(plane.kubeconfig, seed=0)
@@ -87,9 +97,13 @@ async def play_real(plane: ControlPlane, story: FidelityStory) -> StoryOutcome:
 
 
 async def _play(api: KubeApi, story: FidelityStory) -> None:
-    """Each step at its time, whether the one before has been answered or not."""
-    loop = asyncio.get_running_loop()
-    began = loop.time()
+    """Each step at its time, whether the one before has been answered or not.
+
+    It begins at a whole second, as the simulator does: timestamps of Kubernetes are whole seconds, and who is older
+    may depend on where in a second it came.
+    """
+    loop, clock = asyncio.get_running_loop(), WallClock()
+    began = loop.time() + 1.0 - clock.now() % 1.0
     async with asyncio.TaskGroup() as group:
         moments = sorted({step.at for step in story.steps})
         for moment in moments:

@@ -1,6 +1,7 @@
 """Plays a fidelity story in the simulator. Blocks; needs no loop."""
 
 from ullage.kube.client.resources import NODES, PODS
+from ullage.sim.apiserver.network_faults import Latency
 from ullage.sim.apiserver.storage.store import StoredChange
 from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.fidelity.outcome import OutcomeRecorder, StoryOutcome
@@ -10,17 +11,18 @@ from ullage.sim.world.run import unlogged
 from ullage.sim.world.spec import CloudSpec, WorldSpec
 from ullage.sim.world.step_player import play_steps
 from ullage.sim.world.world import World, started_world
+from ullage.testing.fidelity.calibration import QUIET, MeasuredLatency
 from ullage.testing.fidelity.stories import FidelityStory
 
-KWOK = KubeletTimings(start=DurationRange(0.0, 0.05), stop=DurationRange(0.0, 0.05))
-"""Kubelets of KWOK start and stop pods at once."""
+_SPREAD = 0.5
+"""Share that is added to the least latency of a call at most."""
 
 
-def play_simulated(story: FidelityStory, seed: int = 0) -> StoryOutcome:
-    """Outcome in the simulator."""
+def play_simulated(story: FidelityStory, latency: MeasuredLatency = QUIET, seed: int = 0) -> StoryOutcome:
+    """Outcome in the simulator, in which everything takes as long as was measured."""
 
     async def live() -> StoryOutcome:
-        async with started_world(simulated_spec(story, seed)) as world:
+        async with started_world(simulated_spec(story, latency, seed)) as world:
             record = outcome_of(world)
             await play_steps(world, story.steps)
             await world.sleep_until(story.seconds)
@@ -30,14 +32,27 @@ def play_simulated(story: FidelityStory, seed: int = 0) -> StoryOutcome:
         return run_virtual(live())
 
 
-def simulated_spec(story: FidelityStory, seed: int = 0) -> WorldSpec:
+def simulated_spec(story: FidelityStory, latency: MeasuredLatency = QUIET, seed: int = 0) -> WorldSpec:
     """World in which the story begins."""
     return WorldSpec(
         seed=seed,
         objects=tuple(story.objects),
-        cloud=CloudSpec(latency=0.02),
-        actors=ControllerManagerSettings(seed=seed, behaviour=KWOK),
+        cloud=CloudSpec(latency=latency.calls["GET"] + latency.calls["POST"]),
+        actors=ControllerManagerSettings(seed=seed, behaviour=_kubelets(latency)),
+        latency=_network(latency),
     )
+
+
+def _network(latency: MeasuredLatency) -> Latency:
+    """Calls whose medians are those that were measured."""
+    least = {method: seconds / (1 + _SPREAD / 2) for method, seconds in latency.calls.items()}
+    return Latency(by_method=least, default=least["PATCH"], spread=_SPREAD, watch=latency.watch)
+
+
+def _kubelets(latency: MeasuredLatency) -> KubeletTimings:
+    """KWOK's kubelets. They stop a pod as fast as they start one."""
+    soon, late = DurationRange(latency.start, latency.start), DurationRange(latency.end, latency.end)
+    return KubeletTimings(start=soon, stop=soon, end=late)
 
 
 def outcome_of(world: World) -> OutcomeRecorder:
