@@ -1,4 +1,4 @@
-"""`python -m bench.mutants`: mutants of the core against the tests that import it and chaos stories.
+"""`python -m bench.mutants`: mutants of the core against the tests that execute them and chaos stories.
 
 Resumable: a result counts as long as the function it is about has not changed. All are in `bench/results/mutants.json`.
 A test that fails kills a mutant only if it passes without it. Survivors that were looked at are explained in
@@ -7,55 +7,67 @@ A test that fails kills a mutant only if it passes without it. Survivors that we
 
 import argparse
 import json
-import os
-import resource
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bench.mutant_trial import Trials, Verdict
 from bench.record import RESULTS
-from ullage.testing.mutants import Mutant, chosen, compiles, importers, imports_of, mutants_of
+from ullage.testing.mutants import Mutant, chosen, importers, imports_of, mutants_of
+from ullage.testing.mutated_code import changes_code
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("ullage/decide", "ullage/act", "ullage/state", "ullage/control")
-CPU_SECONDS = 60
-"""CPU seconds for one mutant: two thirds for tests, the rest for seeds."""
-NEAR_FILES, MOST_FILES = 8, 40
-"""Test files tried for one mutant: the nearest first, then the others."""
-FALSE_ALARMS = 3
-"""Tests that fail without the mutant, too, and are left out for it, at most."""
+NEAR_FILES, MOST_FILES = 8, 60
+"""Files of tests tried for one mutant, the nearest first."""
+SLOW_SECONDS = 30
+"""A file that takes so long is left out: one mutant would use all its time."""
+_ELSEWHERE = ("bench", "cli", "contract", "deploy", "examples", "sim/demo", "sim/experiment", "testing", "web")
+"""Folders of tests left out: they start programs, where no mutant is, wait in real time, or test something else."""
 KEPT = RESULTS / "mutants.json"
 EXPLAINED = Path(__file__).parent / "mutants_explained.json"
 """Reasons why a mutant changes nothing that can be seen, by name and digest of its function."""
 MOST_EQUIVALENT = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a mutant ended."""
-
-    killed_by: str
-    """`tests`, `seeds`, or empty for a survivor."""
-    detail: str = ""
-
-
 class _Imports:
     """Imports of the tests, by file, and of the product, by module."""
 
     def __init__(self) -> None:
-        self.tests = {str(path.relative_to(ROOT)): imports_of(path.read_text()) for path in _test_files()}
-        modules = (ROOT / "ullage").rglob("*.py")
-        self.slow = _read(ROOT / "tests" / "seconds.json").keys()
-        self.product = {_module(str(path.relative_to(ROOT))): imports_of(path.read_text()) for path in modules}
+        seconds = _read(ROOT / "tests" / "seconds.json")
+        own = {_module(str(path.relative_to(ROOT))): imports_of(path.read_text()) for path in _modules("tests")}
+        files = [str(path.relative_to(ROOT)) for path in _test_files()]
+        self.tests = {name: _with_stages(_module(name), own) for name in files if seconds.get(name, 0) < SLOW_SECONDS}
+        self.slow = seconds.keys()
+        self.product = {
+            _module(str(path.relative_to(ROOT))): imports_of(path.read_text()) for path in _modules("ullage")
+        }
+
+    def files(self, mutant: Mutant) -> list[str]:
+        """Files of tests that may execute a mutant, the nearest first."""
+        return importers(_module(mutant.path), self.tests, self.product, self.slow)
 
 
 def _module(path: str) -> str:
-    return path.removesuffix(".py").replace("/", ".")
+    return path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+def _modules(folder: str) -> Iterator[Path]:
+    return (ROOT / folder).rglob("*.py")
+
+
+def _with_stages(module: str, own: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Imports of a test, with those of the stages and fixtures that it imports."""
+    found, left = set[str](), [module]
+    while left:
+        more = own.get(left.pop(), frozenset()) - found
+        found |= more
+        left += more
+    return frozenset(found)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,25 +76,37 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=100, help="mutants, from the first of the seed's order on")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--again", action="store_true", help="try survivors once more: tests may have been added")
+    parser.add_argument(
+        "--quick", action="store_true", help="nearest tests and no seeds: for a first look; then --again"
+    )
+    parser.add_argument("--only", default="", help="try only mutants whose names hold this")
     parser.add_argument("--most", type=int, default=0, help="end after so many new results; 0: no bound")
     options = parser.parse_args(arguments)
-    picked = _chosen(options.count, options.seed)
-    imports = _Imports()
-    kept, new = _read(KEPT), 0
-    explained = _read(EXPLAINED)
-    if options.again:
-        kept = {key: found for key, found in kept.items() if found["killed_by"]}
-    for number, one in enumerate(picked, 1):
-        key = _key(one)
-        if key in kept or key in explained:
-            continue
-        if options.most and new >= options.most:
-            break
-        verdict, new = _tried(one, imports), new + 1
-        kept[key] = {"line": _line(one), "killed_by": verdict.killed_by, "detail": verdict.detail}
-        KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-        print(f"[{number}/{len(picked)}] {one.name}: {verdict.killed_by or 'SURVIVED'} {verdict.detail}", flush=True)
+    picked, explained = _chosen(options.count, options.seed), _read(EXPLAINED)
+    kept = {key: found for key, found in _read(KEPT).items() if found["killed_by"] or not options.again}
+    pending = [
+        one for one in picked if _key(one) not in kept and _key(one) not in explained and options.only in one.name
+    ]
+    if pending:
+        _try(pending[: options.most or None], picked, kept, quick=options.quick)
     return _summary(picked, kept)
+
+
+def _try(pending: Sequence[Mutant], picked: Sequence[Mutant], kept: dict[str, Any], *, quick: bool) -> None:
+    imports = _Imports()
+    files = {one.name: imports.files(one)[: NEAR_FILES if quick else MOST_FILES] for one in pending}
+    trials = Trials(pending, files, picked, quick=quick)
+
+    def noted(one: Mutant, verdict: Verdict) -> None:
+        found = {"line": _line(one), "killed_by": verdict.killed_by, "detail": verdict.detail}
+        kept[_key(one)] = found | {"seconds": round(verdict.seconds, 1)}
+        KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        print(f"{one.name}: {verdict.killed_by or 'SURVIVED'} {verdict.detail} ({verdict.seconds:.1f} s)", flush=True)
+
+    trials.verdict = noted
+    # Tests run in children of this process, so nothing may be captured, and no file of a cache be written.
+    options = ("-s", "-p", "no:cacheprovider", "--tb=no", "-m", "not real", "--timeout", "60")
+    pytest.main([*options, *sorted({file for some in files.values() for file in some})], plugins=[trials])
 
 
 def _summary(picked: Sequence[Mutant], kept: Mapping[str, Any]) -> int:
@@ -98,9 +122,13 @@ def _summary(picked: Sequence[Mutant], kept: Mapping[str, Any]) -> int:
 
 
 def _chosen(count: int, seed: int) -> list[Mutant]:
-    """Mutants of a seed that compile; some more are drawn because a few do not."""
-    drawn = chosen(_all_mutants(), count + count // 4, seed)
-    return [one for one in drawn if compiles(one.applied((ROOT / one.path).read_text()))][:count]
+    """Mutants of a seed that change the code of a function."""
+    every = _all_mutants()
+    texts, drawn = (
+        {path: (ROOT / path).read_text() for path in {one.path for one in every}},
+        chosen(every, len(every), seed),
+    )
+    return list(islice((one for one in drawn if changes_code(one, texts[one.path])), count))
 
 
 def _all_mutants() -> list[Mutant]:
@@ -110,80 +138,9 @@ def _all_mutants() -> list[Mutant]:
 
 def _test_files() -> list[Path]:
     """Tests without a control plane: those marked `real` are left out by name and by mark."""
-    return sorted(path for path in (ROOT / "tests").rglob("test_*.py") if "real" not in path.stem)
-
-
-def _tried(mutant: Mutant, imports: _Imports) -> Verdict:
-    with tempfile.TemporaryDirectory(prefix="ullage-mutant-") as folder:
-        tree = Path(folder)
-        shutil.copytree(ROOT / "ullage", tree / "ullage")  # with its bytecode, which tells the mutant by its time
-        for name in ("tests", "pyproject.toml", "bench", "docs", "deploy", "examples"):
-            if (ROOT / name).exists():
-                (tree / name).symlink_to(ROOT / name)
-        (tree / mutant.path).write_text(mutant.applied((ROOT / mutant.path).read_text()))
-        files = importers(_module(mutant.path), imports.tests, imports.product, imports.slow)[:MOST_FILES]
-        return _by_tests(tree, mutant, files) or _by_seeds(tree) or Verdict("")
-
-
-def _by_tests(tree: Path, mutant: Mutant, files: Sequence[str]) -> Verdict | None:
-    """Run the nearest tests, then the others, until one fails that passes without the mutant."""
-    left, not_counted = CPU_SECONDS * 2 // 3, list[str]()
-    for batch in (files[:NEAR_FILES], files[NEAR_FILES:]):
-        while batch and left > 0 and len(not_counted) <= FALSE_ALARMS:
-            begun = _cpu_of_children()
-            failed = _first_failure(tree, [*batch, *(f"--deselect={one}" for one in not_counted)], left)
-            left -= int(_cpu_of_children() - begun)
-            if failed is None:
-                break
-            if _passes_without(tree, mutant, failed):
-                return Verdict("tests", failed)
-            not_counted.append(failed)
-    return None
-
-
-def _first_failure(tree: Path, what: Sequence[str], cpu_seconds: int) -> str | None:
-    """Name of the first test that fails."""
-    command = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not real", *what)
-    done = _run(command, tree, cpu_seconds)
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return failed[0].split(" ", 1)[1].split(" - ")[0].strip() if failed else None
-
-
-def _passes_without(tree: Path, mutant: Mutant, test: str) -> bool:
-    """True if a test passes on the same tree without the mutant."""
-    path, source = tree / mutant.path, (ROOT / mutant.path).read_text()
-    path.write_text(source)
-    try:
-        return _first_failure(tree, [test], CPU_SECONDS) is None
-    finally:
-        path.write_text(mutant.applied(source))
-
-
-def _cpu_of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _by_seeds(tree: Path) -> Verdict | None:
-    command = (sys.executable, "-m", "ullage", "chaos", "--fail-fast", "--seeds", "100", "--output", str(tree))
-    done = _run(command, tree, CPU_SECONDS // 3)
-    failed = [line for line in done.stdout.splitlines() if line.startswith("seed ")]
-    return Verdict("seeds", failed[0][:200]) if failed else None
-
-
-def _run(command: Sequence[str], tree: Path, cpu_seconds: int) -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"PYTHONPATH": str(tree), "PYTHONUNBUFFERED": "1"}
-    return subprocess.run(
-        command, cwd=tree, env=env, capture_output=True, text=True, preexec_fn=_bounded(cpu_seconds), check=False
-    )
-
-
-def _bounded(cpu_seconds: int) -> Callable[[], None]:
-    def bound() -> None:
-        os.setpriority(os.PRIO_PROCESS, 0, 15)
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
-
-    return bound
+    left_out = tuple(ROOT / "tests" / folder for folder in _ELSEWHERE)
+    every = (path for path in (ROOT / "tests").rglob("test_*.py") if "real" not in path.stem)
+    return sorted(path for path in every if not any(path.is_relative_to(folder) for folder in left_out))
 
 
 def _key(mutant: Mutant) -> str:

@@ -31,7 +31,7 @@ from ullage.model.intents import (
 from ullage.model.karpenter import CAPACITY_CONDITION, HANDOVER, UNCLAIMED, Handover, HandoverNode, WaitingPod
 from ullage.model.karpenter_failure import FailureReason, RecordedFailure
 from ullage.model.lifecycles import SmartPodState
-from ullage.model.outcomes import IntentDone, IntentRejected, IntentStale
+from ullage.model.outcomes import IntentDone, IntentFailed, IntentRejected, IntentStale
 from ullage.model.shape_terms import Toleration
 from ullage.model.units import Instant, Milli
 from ullage.testing.builders import a_node, a_pod, a_taint
@@ -136,6 +136,26 @@ async def test_only_this_very_smart_pod_is_deleted(api: KubeApi, ns: str, actuat
     with pytest.raises(NotFound):
         await api.get(PODS, create.key.name, ns)
     assert await actuator.perform(mine) == IntentDone(mine, written=False)
+
+
+async def test_a_smart_pod_that_does_not_go_is_told_with_its_finalizers_and_one_that_goes_is_not(
+    api: KubeApi, ns: str, actuator: SmartPodActuator
+) -> None:
+    create = creation(ns)
+    await actuator.perform(create)
+    made = await api.get(PODS, create.key.name, ns)
+    delete = DeleteSmartPod(
+        key=create.key, uid=made.metadata.uid, grace_seconds=0, end=SmartPodState.CANCELLED, why="", again=True
+    )
+    keep = MergePatch({"metadata": {"finalizers": ["example.com/keep"]}})
+    await api.patch(PODS, create.key.name, keep, ns)
+    told = await actuator.perform(delete)
+    assert isinstance(told, IntentFailed)
+    assert "example.com/keep" in told.detail
+    await api.patch(PODS, create.key.name, MergePatch({"metadata": {"finalizers": None}}), ns)
+    await actuator.perform(create)
+    there = await api.get(PODS, create.key.name, ns)
+    assert isinstance(await actuator.perform(replace(delete, uid=there.metadata.uid)), IntentDone)
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 
 class MutantKind(StrEnum):
@@ -49,6 +49,11 @@ class Mutant:
     def name(self) -> str:
         """Name that is unique within a tree, and stays when other places of the file change."""
         return f"{self.path}:{self.place}:{self.kind.value}:{self.number}"
+
+    @property
+    def layer(self) -> str:
+        """First folder below the package."""
+        return "/".join(self.path.split("/")[:2])
 
     def applied(self, source: str) -> str:
         """Source with the change. Offsets count bytes of UTF-8, as those of the syntax tree."""
@@ -110,18 +115,20 @@ def _places(source: str) -> list[_Place]:
 
 
 def chosen(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
-    """Some mutants, the kinds in turn: rare kinds are not drowned by comparisons. Equal seeds choose equally.
+    """Some mutants, the kinds in turn, and of each kind the layers in turn. Equal seeds choose equally.
 
-    The order is by a digest of each name: a change of the tree changes the choice only where it changes the code.
+    So rare kinds are not drowned by comparisons, nor small layers by large ones. The order is by a digest of each name:
+    a change of the tree changes the choice only where it changes the code.
     """
-    by_kind = dict[MutantKind, list[Mutant]]()
-    for one in sorted(mutants, key=lambda one: _rank(one, seed), reverse=True):
-        by_kind.setdefault(one.kind, []).append(one)
-    by_kind = {kind: by_kind[kind] for kind in MutantKind if kind in by_kind}
-    picked: list[Mutant] = []
-    while len(picked) < count and any(by_kind.values()):
-        picked += [group.pop() for group in by_kind.values() if group][: count - len(picked)]
-    return picked
+    groups = dict[tuple[MutantKind, str], list[Mutant]]()
+    for one in sorted(mutants, key=lambda one: _rank(one, seed)):
+        groups.setdefault((one.kind, one.layer), []).append(one)
+    kinds = [_in_turn([group for (of, _), group in sorted(groups.items()) if of is kind]) for kind in MutantKind]
+    return _in_turn(kinds)[:count]
+
+
+def _in_turn(groups: Sequence[Sequence[Mutant]]) -> list[Mutant]:
+    return [one for row in zip_longest(*groups) for one in row if one is not None]
 
 
 def _rank(mutant: Mutant, seed: int) -> str:
@@ -222,8 +229,8 @@ def importers(
 ) -> list[str]:
     """Test files that execute a module, the nearest first: those that import it, then those that import its importers.
 
-    `tests` and `product` are the imports by file and by module. Of equally near ones, those that are not slow, then
-    those in the folder of the same name, then those with the fewest imports.
+    `tests` and `product` are the imports by file and by module. Of equally near ones, those in the folder of the
+    same name, then those that are not slow, then those with the fewest imports.
     """
     folder = "tests/" + "/".join(module.split(".")[1:-1]) + "/"
     found: dict[str, None] = {}
@@ -231,7 +238,7 @@ def importers(
     while near:
         files = [name for name, imports in tests.items() if name not in found and near & imports]
         found |= dict.fromkeys(
-            sorted(files, key=lambda name: (name in slow, not name.startswith(folder), len(tests[name]), name))
+            sorted(files, key=lambda name: (not name.startswith(folder), name in slow, len(tests[name]), name))
         )
         near = {name for name, imports in product.items() if near & imports} - known
         known |= near

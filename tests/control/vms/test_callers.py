@@ -157,6 +157,7 @@ def test_an_answer_is_renewed_before_it_ends_and_no_request_waits_for_it(
         reviews.status["authenticated"] = not withdrawn
         during = await callers.agent_node(a_token())
         await asyncio.sleep(0)
+        assert reviews.asked == 2, "while the first answer is still believed"
         clock.pass_by(11.0)
         return during, await callers.agent_node(a_token())
 

@@ -61,6 +61,13 @@ def test_least_disruption_goes_first_then_the_most_expensive() -> None:
     assert [one.node for one in plan.removable] == ["c", "b", "d", "a"]
 
 
+def test_of_dear_nodes_the_one_that_wastes_more_money_goes_first() -> None:
+    fleet: list[Told] = [node("busy"), pod("p", "busy", cpu=4), node("idle"), pod("q", "idle")]
+    fleet += [node("full", 20), *(pod(f"f{place}", "full") for place in range(15))]
+    plan = planned(*fleet, prices={"busy": 4, "idle": 3})
+    assert [one.node for one in plan.removable] == ["idle", "busy"], "2.7 and 2.4 are paid for nothing"
+
+
 def test_what_waits_for_a_node_is_seated_before_anybody_is_moved() -> None:
     plan = planned(node("a"), node("b"), pod("p", "a"), pod("large", cpu=10))
     assert staying(plan) == {"a": "NoPlaceToMovePods", "b": "NotUnderutilized"}
