@@ -145,6 +145,28 @@ async def test_another_pod_of_the_victims_name_is_left_alone_and_costs_no_budget
     assert (await api.get(BUDGETS.whole(), "b", ns))["status"]["disruptionsAllowed"] == 1
 
 
+class ReplacedJustBefore:
+    """An API on which another pod has taken the victim's name when its eviction arrives."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+
+    async def evict(self, pod: str, namespace: str, *, how: Deletion) -> None:
+        await self._api.delete(PODS, pod, namespace, how=DELETE_NOW)
+        await running_pod(self._api, namespace, pod, labels=APP)
+        await self._api.evict(pod, namespace, how=how)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+
+async def test_a_pod_that_takes_the_victims_name_at_the_last_moment_is_left_alone(api: KubeApi, ns: str) -> None:
+    action = await a_preemption(api, ns, await a_victim(api, ns, "v"))
+    outcome = await hands(ReplacedJustBefore(api)).perform(action)
+    assert outcome == PreemptOutcome(action, refused=((action.victims[0], EvictionFailure.REPLACED),))
+    assert await going(api, ns) == set()
+
+
 class Evictions:
     """An API whose evictions end as said, after they were done or not."""
 

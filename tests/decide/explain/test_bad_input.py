@@ -7,6 +7,7 @@ import pytest
 
 from tests.decide.scenes import Scene, claim, leased, pod
 from ullage.decide.claims.status import claim_status
+from ullage.decide.explain.claim import explain_claim
 from ullage.decide.explain.pod import PodExplanation, explain_pod
 from ullage.decide.placement.prefilter import last_user_of, permanent_reason, with_claim
 from ullage.kube.client.resource import JsonObject
@@ -116,3 +117,21 @@ def test_a_claim_that_breaks_a_rule_is_explained_from_manifests() -> None:
 def test_claim_and_request_together_are_no_contradiction() -> None:
     scene = Scene(leased("a"), claim("c", 2), pod("waits", 1, claim="c"))
     assert explained(scene).message == "1 of 1 nodes fit; it goes to a with GPU 0,1"
+
+
+@pytest.mark.parametrize(
+    ("objects", "verdict"),
+    [
+        ([], None),
+        ([claim("c")], "Unused"),
+        ([pod("waits", claim="c")], "ClaimMissing"),
+        ([pod("waits", template="c")], "ClaimMissing"),
+    ],
+    ids=["nobody has heard of it", "it is there", "a pod names it", "a pod wants a copy of it"],
+)
+def test_a_claim_is_explained_if_it_is_there_or_somebody_names_it(
+    objects: list[JsonObject], verdict: str | None
+) -> None:
+    scene = Scene(leased("a"), objects)
+    answer = explain_claim(scene.snapshot, ObjectKey("team", "c"), scene.known, now=Instant(scene.now))
+    assert (None if answer is None else answer.verdict) == verdict

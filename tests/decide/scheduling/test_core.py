@@ -458,6 +458,26 @@ def test_a_nomination_made_before_a_restart_counts() -> None:
     assert sitting.after(300.0) == ["vip on a:0,1", "no thief: TooFewGpus"]
 
 
+def test_a_gang_takes_no_room_that_is_kept_for_a_more_important_pod() -> None:
+    leaving = a_pod("leaving", on="a", gpus=[0], deleting=True)
+    kept = Sitting(leased("a", 2), leaving, wanting("vip", 2, priority=10, nominated="a"))
+    kept.hear(PodGroup(key=key("g"), min_member=1), *a_gang("x", count=1))
+    assert kept.decide() == ["no vip: TooFewGpus", "no x: InsufficientResources"]
+    free = Sitting(leased("a", 2), leaving)
+    free.hear(PodGroup(key=key("g"), min_member=1), *a_gang("x", count=1))
+    assert free.decide() == ["gang g: x@a"], "without that pod there is room"
+
+
+def test_a_bind_names_the_pod_as_it_was_decided_on() -> None:
+    """Whoever writes it finds out whether the pod has changed since."""
+    group = PodGroup(key=key("g"), min_member=1)
+    (claim, member), alone = a_gang("x", count=1), wanting("alone", resource_version="41")
+    sitting = Sitting(leased("a", 2), group, claim, replace(member, resource_version="42"), alone)
+    decided = [sitting.core.next_decision(now=NOW) for _ in range(2)]
+    found = {one.pod.name: (one.uid, one.resource_version) for it in decided if it is not None for one in places(it)}
+    assert found == {"alone": (alone.uid, "41"), "x": (member.uid, "42")}
+
+
 def test_a_gang_preempts_for_all_of_its_members_or_for_nobody() -> None:
     group = PodGroup(key=key("g"), min_member=2)
     members: list[Any] = [
