@@ -26,7 +26,7 @@ NEAR_FILES, MOST_FILES = 8, 60
 """Files of tests tried for one mutant, the nearest first."""
 SLOW_SECONDS = 30
 """A file that takes so long is left out: one mutant would use all its time."""
-_ELSEWHERE = ("bench", "cli", "contract", "deploy", "examples", "sim/demo", "sim/experiment", "testing", "web")
+_ELSEWHERE = ("bench", "contract", "deploy", "examples", "sim/demo", "sim/experiment", "testing", "web")
 """Folders of tests left out: they start programs, where no mutant is, wait in real time, or test something else."""
 KEPT = RESULTS / "mutants.json"
 EXPLAINED = Path(__file__).parent / "mutants_explained.json"

@@ -286,11 +286,25 @@ class Cluster:
 
     def perform(self, intent: KarpenterIntent) -> None:
         self.performed.append(intent)
+        self._means_what_is_there(intent)
         if isinstance(intent, ClearHandover) and (HandoverNode, ObjectKey("", intent.node)) not in self.facts:
             self.core.settle(IntentStale(intent, "gone"), now=Instant(self.now))
         else:
             self.core.settle(IntentDone(intent), now=Instant(self.now))
             self.written(intent)
+
+    def _means_what_is_there(self, intent: KarpenterIntent) -> None:
+        """An API server refuses a write that names another object, and hits any object if it names none."""
+        match intent:
+            case RecordSmartPodState() | DeleteSmartPod():
+                known = self.facts.get((SmartPod, intent.key))
+            case ReserveNode() | ClearHandover():
+                known = self.facts.get((HandoverNode, ObjectKey("", intent.node)))
+            case MarkNodePool():
+                known = self.facts.get((NodePool, ObjectKey("", intent.node_pool)))
+            case _:
+                return
+        assert known is None or intent.uid == known.uid, intent
 
     def written(self, intent: KarpenterIntent) -> None:
         match intent:
