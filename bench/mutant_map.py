@@ -53,7 +53,7 @@ class Lines:
             yield self._seen
         finally:
             sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
+            threading.settrace(None)
 
     def _called(self, frame: FrameType, _what: str, _about: Any) -> Any:
         code = frame.f_code

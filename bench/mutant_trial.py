@@ -193,10 +193,14 @@ def _in_child(work: Callable[[Callable[[_Line], None]], None], seconds: float) -
     child = os.fork()
     if child == 0:
         _begin_child(reading, seconds)
+
+        def say(line: _Line) -> None:
+            os.write(writing, json.dumps(line).encode() + b"\n")
+
         try:
-            work(lambda line: os.write(writing, json.dumps(line).encode() + b"\n") and None)
+            work(say)
         except BaseException as error:  # noqa: BLE001 - the child ends here, whatever happened
-            os.write(writing, json.dumps({"error": repr(error)[:200]}).encode() + b"\n")
+            say({"error": repr(error)[:200]})
         finally:
             os._exit(0)
     os.close(writing)

@@ -25,7 +25,7 @@ async def made(api: KubeApi, ns: str) -> Any:
             "metadata": {"name": "c", "finalizers": list(finalizers)},
             "spec": {"devices": {"count": 1}},
         }
-        return (await api.create(GPU_CLAIMS.whole(), body, ns))["metadata"]
+        return dict((await api.create(GPU_CLAIMS.whole(), body, ns))["metadata"])
 
     return make
 

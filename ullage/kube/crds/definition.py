@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import msgspec
 import yaml
 
 from ullage.kube.client.resource import JsonObject, Resource
@@ -78,7 +77,7 @@ class CrdDefinition:
             "served": True,
             "storage": True,
             "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": _schema_of(self.resource.reads_as)},
+            "schema": {"openAPIV3Schema": _schema_of(self.resource)},
             "additionalPrinterColumns": [column.written() for column in (*self.columns, AGE)],
         }
         if self.selectable:
@@ -95,6 +94,6 @@ class CrdDefinition:
 
 
 @cache
-def _schema_of(kind: type[msgspec.Struct]) -> JsonObject:
+def _schema_of(resource: Resource[Any]) -> JsonObject:
     """Schema of a kind, for reading only: it is derived once."""
-    return object_schema(kind, RULES)
+    return object_schema(resource.reads_as, RULES)

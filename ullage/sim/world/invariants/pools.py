@@ -85,7 +85,7 @@ class PoolChecks:
     def serves(self, pool: str, requests: Mapping[str, int]) -> bool:
         """True if a new node of the pool has these amounts, in thousandths, and admits pods with a claim."""
         template = self._specs[pool].get("template") or {}
-        offers = {name: milli(amount) for name, amount in (template.get("resources") or {}).items()}
+        offers: dict[str, int] = {name: milli(amount) for name, amount in (template.get("resources") or {}).items()}
         gpus = template.get("gpus") or {}
         offers[GPU] = int(gpus.get("count", 0)) * MILLI_GPU
         enough = all(offers.get(name, 0) >= amount for name, amount in requests.items())
