@@ -24,7 +24,7 @@ from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
 from ullage.model.units import Seconds
 from ullage.observe.traces import PlacementSpan, placement
-from ullage.runtime import SLICE, LoopTasks, Pacing, Wakeup, drive, let_others_run, run_reconciler, seconds_until
+from ullage.runtime import LoopTasks, Pacing, Wakeup, drive, let_others_run, run_reconciler, seconds_until
 
 DECISIONS_AT_A_TIME = 16
 """Decisions per turn; then other tasks of the event loop run: responses to read, events to take in."""
@@ -32,8 +32,11 @@ DECISIONS_AT_A_TIME = 16
 SEARCH_BUDGET = Seconds(30.0)
 """Seconds after which a search for victims ends with the best it has found."""
 
+DECISION_SLICE = Seconds(0.010)
+"""Seconds of decisions after which other tasks run: twice as long as those of a search beside them."""
+
 SEARCH_SLICE = Seconds(0.005)
-"""Seconds of a search after which other pods are decided on: about as long as a turn of decisions takes."""
+"""Seconds of a search after which other pods are decided on."""
 
 MODELLED_DECISION = Seconds(0.000_15)
 """CPU seconds a decision costs in simulated time."""
@@ -135,7 +138,7 @@ class SchedulerLoop:
         """Decide until the pipeline is full, no pod is left, or other tasks should have a turn."""
         decided = 0
         began = self._clock.steady()
-        until = began + SLICE
+        until = began + DECISION_SLICE
         while decided < DECISIONS_AT_A_TIME and began < until and self._placing < self._settings.max_bind_parallelism:
             decision = self.core.next_decision(now=self._clock.now())
             if decision is None:
