@@ -1,4 +1,4 @@
-"""What counts of a VM pod's approval and request: by writes under way, by agents that spoke and by silent ones."""
+"""Approvals and requests of VM pods as they count: by writes under way, agents that spoke, and silent ones."""
 
 from ullage.model.fact_event import ObjectKey
 from ullage.model.vm import NOTHING, RestartRule, Vm, VmAccount, VmAmounts, VmPod

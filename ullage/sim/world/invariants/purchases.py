@@ -53,7 +53,7 @@ class PurchaseChecks:
         self._last_left = float("-inf")
         self._due: list[tuple[float, str]] = []
         """Times at which waiting pods should have been served, by uid."""
-        self._heard: dict[str, tuple[float, JsonObject]] = {}
+        self._reports: dict[str, tuple[float, JsonObject]] = {}
         """Last report of each node, and when it was written."""
         self._changed: dict[str, float] = {}
         """Time at which GPUs of a node were last given or freed."""
@@ -130,9 +130,9 @@ class PurchaseChecks:
         self.check_due(self._mirror.clock.now())
         node = change.after.obj["metadata"]["name"]
         if change.deleted:
-            self._heard.pop(node, None)
+            self._reports.pop(node, None)
         else:
-            self._heard[node] = self._mirror.clock.now(), change.after.obj.get("status") or {}
+            self._reports[node] = self._mirror.clock.now(), change.after.obj.get("status") or {}
 
     def _is_plain(self, pod: StoredPod) -> bool:
         spec = self._mirror.claims.get(ObjectKey(pod.key.namespace, pod.claim)) if pod.claim else {}
@@ -141,7 +141,7 @@ class PurchaseChecks:
 
     def _late_rooms(self, now: float) -> Iterator[tuple[str, int]]:
         """Free GPUs of nodes whose report is late, and excused, and where nothing has changed for some time."""
-        late = {name: now - at - SILENT_AFTER for name, (at, said) in self._heard.items() if _grows_old(said)}
+        late = {name: now - at - SILENT_AFTER for name, (at, said) in self._reports.items() if _grows_old(said)}
         late = {name: silent for name, silent in late.items() if silent > 0 and name in self._mirror.nodes}
         for name, silent in sorted(late.items()):
             settled = now - self._changed.get(name, float("-inf")) >= SETTLED_SECONDS
@@ -150,9 +150,9 @@ class PurchaseChecks:
 
     def _free(self, node: StoredNode) -> int:
         """Healthy GPUs of a leased node that nobody has."""
-        if node.labels.get(KIND_LABEL) != GpuNodeKind.LEASED.value.lower() or node.name not in self._heard:
+        if node.labels.get(KIND_LABEL) != GpuNodeKind.LEASED.value.lower() or node.name not in self._reports:
             return 0
-        said: list[dict[str, Any]] = self._heard[node.name][1].get("devices") or []
+        said: list[dict[str, Any]] = self._reports[node.name][1].get("devices") or []
         healthy = {one["id"] for one in said if one.get("health", "Healthy") == "Healthy" and not one.get("inUseBy")}
         pods = self._mirror.on_node.get(node.name, {}).values()
         given = {device for pod in pods for device in pod.devices}
