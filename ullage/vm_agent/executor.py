@@ -20,6 +20,7 @@ from ullage.model.vm import VmAmounts
 from ullage.observe.once import OnceLog
 from ullage.observe.vm_agent_metrics import VmAgentMetrics
 from ullage.protocol.vm_permits import PermitAnswer, PermitMessage, WireAmounts
+from ullage.runtime import Wakeup
 from ullage.vm_agent.client import AskFailure, AskTrouble, PermitClient
 from ullage.vm_agent.facts import GuestPod, GuestVm, read_guest_vm
 from ullage.vm_agent.metrics_source import MetricsSource, MetricsTarget
@@ -74,7 +75,7 @@ class VmRunner:
         self._core = VmAgentCore(_bounds(guest), policy.unit, policy.rules, policy.timings)
         self._core.observe_vm(_bounds(guest), migrating=guest.phase.migrating)
         self._reading: VmMetrics = NO_METRICS
-        self._wake = asyncio.Event()
+        self._wake = Wakeup()
         self._seen = asyncio.Event()
         """Set by each newer VirtualMachine."""
         self._log = log.bind(vm=str(guest.vm.key), pod=pod.key.name)
@@ -125,15 +126,8 @@ class VmRunner:
                     self._core.resize_begun(actions.resize)
                     group.create_task(self._resize(actions.resize), name=f"resize of {self.pod.key}")
                 if actions.ask is None and actions.resize is None:
-                    await self._wait(actions.wait_until)
-
-    async def _wait(self, until: Instant | None) -> None:
-        delay = None if until is None else max(0.0, until - self._contacts.now())
-        try:
-            async with asyncio.timeout(delay):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+                    until = actions.wait_until
+                    await self._wake.wait(None if until is None else until - self._contacts.now())
 
     # Metrics.
 
