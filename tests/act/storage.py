@@ -17,39 +17,21 @@ from ullage.kube.client.resource import JsonObject, Resource
 from ullage.kube.client.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES, VOLUME_CLAIMS
 from ullage.kube.client.watch_decoder import closed_after
 from ullage.kube.read import read_volume, read_volume_claim
+from ullage.testing.builders import a_storage_class, a_volume, a_volume_claim
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 
 VOLUMES, CLAIMS, CLASSES = (one.whole() for one in (PERSISTENT_VOLUMES, VOLUME_CLAIMS, STORAGE_CLASSES))
 
 SELECTED = "volume.kubernetes.io/selected-node"
 NODE = "node-a"
-_ONE = {"storage": "1Gi"}
 
 
-def a_class(name: str, provisioner: str = "example.com/disks") -> JsonObject:
-    return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
-
-
-def a_claim(name: str, storage_class: str, node: str = "") -> JsonObject:
-    notes = {"annotations": {SELECTED: node}} if node else {}
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": _ONE}, "storageClassName": storage_class}
-    return {"metadata": {"name": name} | notes, "spec": spec}
-
-
-def a_volume(name: str, storage_class: str, *, node: str = NODE, claim: JsonObject | None = None) -> JsonObject:
+def a_disk(name: str, storage_class: str, *, node: str = NODE, claim: JsonObject | None = None) -> JsonObject:
     """A disk of a node; promised to a claim as the API server returned it, where one is given."""
-    terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]
-    spec: JsonObject = {
-        "accessModes": ["ReadWriteOnce"],
-        "capacity": _ONE,
-        "storageClassName": storage_class,
-        "local": {"path": "/mnt/disk"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
-    }
-    if claim is not None:
-        meta = claim["metadata"]
-        spec["claimRef"] = {key: meta[key] for key in ("namespace", "name", "uid")}
-    return {"metadata": {"name": name}, "spec": spec}
+    meta = claim["metadata"] if claim is not None else {}
+    promised = {"claimRef": {key: meta[key] for key in ("namespace", "name", "uid")}} if meta else {}
+    reached = {"kubernetes.io/hostname": [node]}
+    return a_volume(name, storage_class, reached, local={"path": "/mnt/disk"}, **promised)
 
 
 @asynccontextmanager
@@ -108,14 +90,15 @@ class Storage:
         return f"{self.ns}-local"
 
     async def prepare(self) -> None:
-        await self.api.create(CLASSES, a_class(self.late))
-        await self.api.create(CLASSES, a_class(self.local, "kubernetes.io/no-provisioner"))
+        await self.api.create(CLASSES, a_storage_class(self.late))
+        await self.api.create(CLASSES, a_storage_class(self.local, "kubernetes.io/no-provisioner"))
 
     async def claim(self, name: str, *, local: bool = False, node: str = "") -> JsonObject:
-        return await self.api.create(CLAIMS, a_claim(name, self.local if local else self.late, node), self.ns)
+        body = a_volume_claim(name, self.local if local else self.late, selected=node)
+        return await self.api.create(CLAIMS, body, self.ns)
 
     async def volume(self, name: str, claim: JsonObject | None = None) -> str:
-        body = a_volume(f"{self.ns}-{name}", self.local, claim=claim)
+        body = a_disk(f"{self.ns}-{name}", self.local, claim=claim)
         return str((await self.api.create(VOLUMES, body))["metadata"]["name"])
 
     async def read(self, name: str) -> JsonObject:
@@ -159,7 +142,7 @@ class Storage:
                     back = MergePatch({"metadata": {"annotations": {SELECTED: None}}})
                     await self.api.patch(CLAIMS, meta["name"], back, self.ns)
                 else:
-                    body = a_volume(f"{self.ns}-made-{meta['name']}", self.late, node=node, claim=claim)
+                    body = a_disk(f"{self.ns}-made-{meta['name']}", self.late, node=node, claim=claim)
                     await _once(self.api.create(VOLUMES, body))
 
     async def _bind(self) -> None:

@@ -1,7 +1,6 @@
 """The agent in virtual time: what it says, when it says it, and what it does when things break."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -17,11 +16,12 @@ from ullage.kube.timestamps import read_time
 from ullage.model.fact_event import ObjectKey
 from ullage.sim.apiserver.network_faults import FAULTS, FaultRates, Latency, NetworkConditions
 from ullage.sim.virtual_time import loop_clock
-from ullage.testing.builders import a_node
+from ullage.testing.builders import a_node, a_resource_slice
 
 pytestmark = pytest.mark.story
 
 GPU = "nvidia.com/gpu"
+OURS, THEIRS = {"gpu-0": f"GPU-{NODE}-0"}, {"gpu-0": "GPU-another-node-0"}
 
 
 def test_a_node_is_reported_labelled_tainted_and_advertised() -> None:
@@ -286,8 +286,8 @@ def test_a_plugin_that_restarts_or_stays_away_never_gives_its_pods_gpus_to_us() 
 def test_a_node_served_by_a_dra_driver_is_its_own_kind_and_left_alone() -> None:
     async def story(stage: Stage) -> None:
         stage.plugin.devices = frozenset()
-        await stage.api.create(RESOURCE_SLICES[0], _slice("theirs", "another-node"))
-        await stage.api.create(RESOURCE_SLICES[0], _slice("mine", NODE))
+        await stage.api.create(RESOURCE_SLICES[0], a_resource_slice("theirs", "another-node", THEIRS))
+        await stage.api.create(RESOURCE_SLICES[0], a_resource_slice("mine", NODE, OURS))
         async with stage.agent_running():
             await asyncio.sleep(2000)
             report, node = await stage.report(), await stage.api.get(NODES, NODE)
@@ -302,12 +302,12 @@ def test_a_node_served_by_a_dra_driver_is_its_own_kind_and_left_alone() -> None:
 def test_a_leased_node_that_gets_a_dra_driver_goes_over_when_its_pods_are_gone() -> None:
     async def story(stage: Stage) -> None:
         stage.plugin.devices = frozenset()
-        await stage.api.create(RESOURCE_SLICES[0], _slice("theirs", "another-node"))
+        await stage.api.create(RESOURCE_SLICES[0], a_resource_slice("theirs", "another-node", THEIRS))
         async with stage.agent_running():
             await asyncio.sleep(100)
             assert (await stage.report()).kind == "Leased"
             await stage.pod("train", 0, 1)
-            await stage.api.create(RESOURCE_SLICES[0], _slice("mine", NODE))
+            await stage.api.create(RESOURCE_SLICES[0], a_resource_slice("mine", NODE, OURS))
             await asyncio.sleep(100)
             assert (await stage.report()).kind == "Leased"
             assert "1 pods with leased GPUs" in (await stage.condition("KindSettled"))[2]
@@ -318,13 +318,6 @@ def test_a_leased_node_that_gets_a_dra_driver_goes_over_when_its_pods_are_gone()
             assert (node.spec.taints, GPU in node.status.capacity) == ((), False)
 
     play(story, mode=NodeKindMode.AUTO)
-
-
-def _slice(name: str, node: str) -> dict[str, Any]:
-    device = {"name": "gpu-0", "attributes": {"uuid": {"string": f"GPU-{node}-0"}}}
-    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": [device]}
-    return {"metadata": {"name": name}, "spec": spec}
 
 
 def test_what_kubelet_sets_back_is_said_again_and_taints_of_others_stay() -> None:

@@ -13,12 +13,13 @@ from tests.state.test_vm_room import a_node as node
 from tests.state.test_vm_room import a_snapshot
 from tests.vms import a_migration, a_vm, size
 from ullage.cli.main import ullage
+from ullage.kube.client.resources import VIRTUAL_MACHINES
 from ullage.model.units import Instant
 from ullage.model.vm import MIGRATION_ENABLED
 from ullage.state.dump import dump, load, read_dump
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.state.vm_document import ledger_document
-from ullage.testing.builders import a_config_map, a_node, a_pod, with_meta
+from ullage.testing.builders import a_config_map, a_node, a_pod, a_virtual_machine, of_kind, with_meta
 
 CONFIG = """{"nodeDefaults": {"cpu": {"watermark": 0.5, "system": "1"}, "memory": {"watermark": 0.5, "system": "1Gi"},
  "computeUnit": {"vCPUs": 1, "mem": 4}}}"""
@@ -28,18 +29,9 @@ MOVES = {"autoscaling.neon.tech/enabled": "true", MIGRATION_ENABLED: "true"}
 
 
 def a_machine(name: str, cores: int, most: int = 16) -> dict[str, object]:
-    guest = {
-        "cpus": {"min": 1, "use": cores, "max": most},
-        "memorySlots": {"min": 1, "use": 4 * cores, "max": 64},
-        "memorySlotSize": "1Gi",
-    }
-    labels = {"autoscaling.neon.tech/enabled": "true"}
-    return {
-        "apiVersion": "vm.neon.tech/v1",
-        "kind": "VirtualMachine",
-        "metadata": {"name": name, "namespace": "default", "labels": labels},
-        "spec": {"guest": guest},
-    }
+    slots = {"min": 1, "use": 4 * cores, "max": 64}
+    body = a_virtual_machine(name, cores, most, guest={"memorySlots": slots, "memorySlotSize": "1Gi"})
+    return of_kind(VIRTUAL_MACHINES, body)
 
 
 def a_guest(name: str, node: str = "", **notes: str) -> dict[str, object]:

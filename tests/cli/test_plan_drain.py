@@ -11,7 +11,8 @@ from tests.cli.test_plan_scale import provisioner
 from tests.decide.scenes import leased, node, pod
 from ullage.cli.main import run
 from ullage.kube.client.resource import JsonObject
-from ullage.testing.builders import with_meta
+from ullage.kube.client.resources import BUDGETS
+from ullage.testing.builders import a_budget, of_kind, with_meta
 
 RS = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
 
@@ -23,13 +24,8 @@ def web(name: str, on: str, cpu: str = "8", notes: dict[str, str] | None = None,
 
 
 def budget(allowed: int) -> JsonObject:
-    spec = {"selector": {"matchLabels": {"app": "web"}}}
-    kind = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
-    return kind | {
-        "metadata": {"name": "web", "namespace": "team"},
-        "spec": spec,
-        "status": {"disruptionsAllowed": allowed},
-    }
+    status = {"status": {"disruptionsAllowed": allowed}}
+    return of_kind(BUDGETS, a_budget("web", {"app": "web"}), "team") | status
 
 
 def replica_set(replicas: int) -> JsonObject:

@@ -11,13 +11,14 @@ from tests.decide.scenes import claim, leased, pod
 from tests.kube.crds.bad_provisioners import with_fields
 from ullage.cli.main import run
 from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import NODE_PROVISIONERS
+from ullage.testing.builders import of_kind
 
 
 def provisioner(name: str = "pool", **fields: Any) -> JsonObject:
     plain = {"minGPUUtilizationPercent": 80, "scaleUpBatch": "0s"}
     spec = with_fields(plain | {key.replace("__", "."): value for key, value in fields.items()})
-    kind = {"apiVersion": "gpu.scheduling/v1", "kind": "NodeProvisioner"}
-    return kind | {"metadata": {"name": name, "uid": name}, "spec": spec}
+    return of_kind(NODE_PROVISIONERS, {"metadata": {"name": name, "uid": name}, "spec": spec})
 
 
 def planned(folder: Path, capsys: pytest.CaptureFixture[str], *objects: Any, options: tuple[str, ...] = ()) -> str:

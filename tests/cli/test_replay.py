@@ -22,7 +22,7 @@ from ullage.sim.world.spec import Arrival, WorldSpec
 from ullage.sim.world.violation import InvariantViolation, violation_file
 from ullage.sim.world.world import started_world
 from ullage.state.dump import dump
-from ullage.testing.builders import a_node, a_pod
+from ullage.testing.builders import a_node, a_pod, of_kind
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
 from ullage.watch.sources import read_cluster
 
@@ -147,10 +147,10 @@ def bound_by_hand() -> bytes:
 
 def _bound(name: str, node: str) -> dict[str, Any]:
     annotations = {"gpu.scheduling/allocated": f"{node}:0", "sim.ullage/duration-seconds": "600"}
-    container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    spec = {"schedulerName": "gpu-scheduler", "nodeName": node, "containers": [container], "restartPolicy": "Never"}
-    meta = {"name": name, "namespace": "default", "annotations": annotations}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    body = a_pod(
+        name, annotations=annotations, gpus=1, schedulerName="gpu-scheduler", nodeName=node, restartPolicy="Never"
+    )
+    return of_kind(PODS, body)
 
 
 def test_what_broke_is_seen_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

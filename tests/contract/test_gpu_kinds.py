@@ -33,8 +33,8 @@ from ullage.kube.write.gpu import (
     with_aspect,
 )
 from ullage.model.claim import ClaimPhase
-from ullage.model.device import Device, DeviceHealth, Inventory
-from ullage.model.units import Bytes
+from ullage.model.device import DeviceHealth, Inventory
+from ullage.testing.facts import device_fact, inventory_fact
 
 CLAIM, NODE, QUOTA = GPU_CLAIMS.whole(), GPU_NODE_STATUSES.whole(), GPU_QUOTAS.whole()
 NOW = Instant(60.0)
@@ -53,11 +53,8 @@ def a_claim(name: str, **spec: Any) -> JsonObject:
 
 
 def an_inventory(node: str, *healths: DeviceHealth) -> Inventory:
-    devices = [
-        Device(id=i, uuid=f"GPU-{i}", model="H100", memory=Bytes(80 << 30), health=health)
-        for i, health in enumerate(healths)
-    ]
-    return Inventory(node=node, reported_at=Instant(60.0), dated=Instant(60.0), devices=tuple(devices))
+    devices = (device_fact(gpu, health=health) for gpu, health in enumerate(healths))
+    return inventory_fact(node, *devices, reported_at=60.0, dated=Instant(60.0))
 
 
 @contextmanager

@@ -14,19 +14,16 @@ from ullage.kube.crds.install import install
 from ullage.kube.read.vm import read_vm, read_vm_migration
 from ullage.kube.write.vm import guest_size, migration_object
 from ullage.model.vm import MigrationPhase
+from ullage.testing.builders import a_virtual_machine
 
+GUEST = {"cpus": {"min": "250m", "use": 1, "max": 4}, "memorySlots": {"min": 1, "use": 4, "max": 16}}
 VM: Resource[JsonObject] = VIRTUAL_MACHINES.whole()
 MIGRATION: Resource[JsonObject] = VIRTUAL_MACHINE_MIGRATIONS.whole()
 
 
-def a_virtual_machine(**guest: Any) -> JsonObject:
-    base = {"cpus": {"min": "250m", "use": 1, "max": 4}, "memorySlots": {"min": 1, "use": 4, "max": 16}}
-    return {"metadata": {"name": "v"}, "spec": {"guest": base | guest}}
-
-
 async def test_a_virtual_machine_is_read_resized_and_keeps_what_we_do_not_know(api: KubeApi, ns: str) -> None:
     await install(api, VM_KINDS)
-    body = a_virtual_machine(rootDisk={"image": "example.com/vm:1"})
+    body = a_virtual_machine("v", guest=GUEST | {"rootDisk": {"image": "example.com/vm:1"}})
     body["spec"]["enableSSH"] = False
     await api.create(VM, body, ns)
     vm = read_vm(await api.get(VIRTUAL_MACHINES, "v", ns))
@@ -53,7 +50,7 @@ async def test_a_bad_virtual_machine_is_refused_by_its_field(
 ) -> None:
     await install(api, VM_KINDS)
     with pytest.raises(Invalid) as refused:
-        await api.create(VM, a_virtual_machine(**guest), ns)
+        await api.create(VM, a_virtual_machine("v", guest=GUEST | guest), ns)
     assert field in {cause.field for cause in refused.value.causes}
 
 

@@ -8,9 +8,11 @@ import msgspec
 from ullage.decide.explain.planning import PlanInputs
 from ullage.decide.placement.observed_gpus import account_for_bound, hold_in_use
 from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import GPU_CLAIMS, GPU_QUOTAS, POD_GROUPS
 from ullage.kube.manifests.manifests import Manifests, read_manifests
 from ullage.model.pod import Pod
 from ullage.state.snapshot import ClusterSnapshot
+from ullage.testing.builders import a_gpu_claim, of_kind
 
 H100 = "NVIDIA H100 80GB HBM3"
 A100 = "NVIDIA A100-SXM4-40GB"
@@ -79,19 +81,15 @@ def pod(name: str, gpus: int = 0, *, claim: str = "", on: str = "", **more: Any)
 
 def claim(name: str, count: int = 1, *, namespace: str = "team", status: Any = None, **spec: Any) -> JsonObject:
     """A claim for this many; `devices` says more about them."""
-    body = {"devices": {"count": count} | spec.pop("devices", {})} | spec
-    kind = {"apiVersion": "gpu.scheduling/v1", "kind": "GpuClaim"}
-    return kind | {"metadata": {"name": name, "namespace": namespace}, "spec": body, "status": status or {}}
+    return of_kind(GPU_CLAIMS, a_gpu_claim(name, count, **spec), namespace) | {"status": status or {}}
 
 
 def quota(name: str = "quota", *, namespace: str = "team", **spec: Any) -> JsonObject:
-    kind = {"apiVersion": "gpu.scheduling/v1", "kind": "GpuQuota"}
-    return kind | {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    return of_kind(GPU_QUOTAS, {"metadata": {"name": name}, "spec": spec}, namespace)
 
 
 def pod_group(name: str, members: int) -> JsonObject:
-    kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
-    return kind | {"metadata": {"name": name, "namespace": "team"}, "spec": {"minMember": members}}
+    return of_kind(POD_GROUPS, {"metadata": {"name": name}, "spec": {"minMember": members}}, "team")
 
 
 def read(*objects: JsonObject | Iterable[JsonObject]) -> Manifests:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.act.storage import a_claim, a_class, a_volume
+from tests.act.storage import a_disk
 from tests.deploy.cluster import NAMESPACE, CommandFailed, kubectl
 from tests.deploy.device_situations import a_dra_driver, gpus_that_fail
 from tests.deploy.permissions import ALL_FEATURES, declared, denied, named, unused
@@ -29,7 +29,8 @@ from tests.deploy.vm_situations import (
 from ullage.deploy.components import COMPONENTS
 from ullage.kube.auth.connect import connect
 from ullage.kube.client.api import MergePatch
-from ullage.kube.client.resources import NODE_PROVISIONERS
+from ullage.kube.client.resources import NODE_PROVISIONERS, PRIORITY_CLASSES
+from ullage.testing.builders import a_priority_class, a_storage_class, a_volume_claim, of_kind
 from ullage.testing.controlplane import ControlPlaneSpec, GoProgram
 from ullage.testing.controlplane.binaries import karpenter_crds
 from ullage.testing.controlplane.fixtures import prepare
@@ -104,14 +105,14 @@ def kinds_of_others(_: Story) -> Iterator[None]:
     yield
 
 
-def _priority(name: str, value: int) -> dict[str, Any]:
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+def _priorities(**values: int) -> list[dict[str, Any]]:
+    return [of_kind(PRIORITY_CLASSES, a_priority_class(name, value)) for name, value in values.items()]
 
 
 @contextmanager
 def preemption(story: Story) -> Iterator[None]:
     """A pod of higher priority needs the room."""
-    story.apply(_priority("low", 1), _priority("high", 100), claim("low", 8), claim("high", 8))
+    story.apply(*_priorities(low=1, high=100), claim("low", 8), claim("high", 8))
     story.apply(pod("low", priorityClassName="low"))
     story.until("the node is full", lambda: story.bound("low"))
     story.apply(pod("high", priorityClassName="high"))
@@ -124,11 +125,11 @@ def preemption(story: Story) -> Iterator[None]:
 def volumes(story: Story) -> Iterator[None]:
     """Pods whose volumes wait for them: one is a disk of the node, the other is to be made."""
     kubectl(story.plane, "label", "node", NODE, f"kubernetes.io/hostname={NODE}", "--overwrite")
-    local, made = a_class("local", "kubernetes.io/no-provisioner"), a_class("made")
+    local, made = a_storage_class("local", "kubernetes.io/no-provisioner"), a_storage_class("made")
     story.apply(*({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", **one} for one in (local, made)))
-    story.apply({"apiVersion": "v1", "kind": "PersistentVolume", **a_volume("disk", "local", node=NODE)})
+    story.apply({"apiVersion": "v1", "kind": "PersistentVolume", **a_disk("disk", "local", node=NODE)})
     for name in ("local", "made"):
-        body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **a_claim(name, name)}
+        body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **a_volume_claim(name, name)}
         body["metadata"]["namespace"] = "default"
         mount = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
         story.apply(body, claim(f"with-{name}", 1), pod(f"with-{name}", volumes=[mount]))

@@ -27,8 +27,9 @@ from tests.observe.collector import collecting
 from ullage.deploy.component import Component as ComponentName
 from ullage.deploy.component import Feature
 from ullage.deploy.components import COMPONENTS
+from ullage.kube.client.resources import DEPLOYMENTS, GPU_CLAIMS, NODE_PROVISIONERS, PODS
 from ullage.kube.crds.catalog import VM_KINDS
-from ullage.testing.builders import a_node
+from ullage.testing.builders import a_gpu_claim, a_node, a_pod, of_kind
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, GoProgram
 from ullage.testing.controlplane.components import KWOK_NODE_ANNOTATION
 from ullage.testing.controlplane.fixtures import prepare
@@ -149,26 +150,14 @@ class Story:
 
 
 def claim(name: str, count: int, **spec: Any) -> dict[str, Any]:
-    body = {"devices": {"count": count}, **spec}
-    return {
-        "apiVersion": "gpu.scheduling/v1",
-        "kind": "GpuClaim",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": body,
-    }
+    return of_kind(GPU_CLAIMS, a_gpu_claim(name, count, **spec))
 
 
 def pod(name: str, claim: str = "", **spec: Any) -> dict[str, Any]:
     """A pod as a user writes it: it names its claim, and the webhook does the rest."""
-    notes = {"annotations": {"gpu.scheduling/claim": claim or name}}
-    container = {"name": "main", "image": "example.com/main:1", "resources": {"requests": {"cpu": "1"}}}
-    body = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", **notes},
-        "spec": body,
-    }
+    notes = {"gpu.scheduling/claim": claim or name}
+    body = a_pod(name, annotations=notes, requests={"cpu": "1"}, **{"terminationGracePeriodSeconds": 0, **spec})
+    return of_kind(PODS, body)
 
 
 def web(name: str) -> dict[str, Any]:
@@ -177,8 +166,7 @@ def web(name: str) -> dict[str, Any]:
     notes = {"gpu.scheduling/claim-template": name}
     template = {"metadata": {"labels": {"app": name}, "annotations": notes}, "spec": made["spec"]}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
-    meta = {"name": name, "namespace": "default"}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    return of_kind(DEPLOYMENTS, {"metadata": {"name": name}, "spec": spec})
 
 
 def pool(name: str) -> dict[str, Any]:
@@ -192,7 +180,7 @@ def pool(name: str) -> dict[str, Any]:
             "consolidation": {"policy": "Drain", "unneededTime": "1s"},
         }
     )
-    return {"apiVersion": "gpu.scheduling/v1", "kind": "NodeProvisioner", "metadata": {"name": name}, "spec": spec}
+    return of_kind(NODE_PROVISIONERS, {"metadata": {"name": name}, "spec": spec})
 
 
 def test_the_story_of_an_installation(plane: ControlPlane, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.deploy.cluster import NAMESPACE, Component, kubectl
+from ullage.kube.client.resources import PODS, VIRTUAL_MACHINES
+from ullage.testing.builders import a_container, a_pod, a_virtual_machine, of_kind
 from ullage.testing.controlplane.ports import PortReservation, reserve_port
 
 if TYPE_CHECKING:
@@ -147,17 +149,9 @@ def _state(story: "Story", ports: VmPorts, token: str) -> int:
 
 
 def virtual_machine(name: str = VM) -> dict[str, Any]:
-    guest = {
-        "cpus": {"min": 1, "use": 1, "max": 8},
-        "memorySlots": {"min": 4, "use": 4, "max": 32},
-        "memorySlotSize": "1Gi",
-    }
-    meta = {"name": name, "namespace": "default", "labels": {"autoscaling.neon.tech/enabled": "true"}}
-    return {"apiVersion": "vm.neon.tech/v1", "kind": "VirtualMachine", "metadata": meta, "spec": {"guest": guest}}
+    return of_kind(VIRTUAL_MACHINES, a_virtual_machine(name, most=8, guest={"memorySlotSize": "1Gi"}))
 
 
 def vm_pod(name: str = VM) -> dict[str, Any]:
-    container = {"name": "runner", "image": "example.com/vm:1"}
-    meta = {"name": name, "namespace": "default", "labels": {"vm.neon.tech/name": name}}
-    spec = {"schedulerName": "gpu-scheduler", "containers": [container], "terminationGracePeriodSeconds": 0}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    spec: dict[str, Any] = {"schedulerName": "gpu-scheduler", "terminationGracePeriodSeconds": 0}
+    return of_kind(PODS, a_pod(name, labels={"vm.neon.tech/name": name}, containers=[a_container("runner")], **spec))

@@ -1,15 +1,15 @@
 """GPUs that ResourceClaims hold are nobody else's."""
 
-from ullage.model.device import Device, Inventory
+from ullage.model.device import Inventory
 from ullage.model.dra import AllocatedDevice, ResourceClaim, ResourceSlice
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.resources import GPU
-from ullage.model.units import Bytes, Instant
+from ullage.model.units import Instant
 from ullage.state.cluster import ClusterState
 from ullage.state.dump import dump, load
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.audit import drifted
-from ullage.testing.facts import node_fact
+from ullage.testing.facts import device_fact, inventory_fact, node_fact
 
 
 def a_claim(name: str, *devices: str, node: str = "n") -> ResourceClaim:
@@ -27,11 +27,10 @@ SLICE = ResourceSlice(
 
 
 def snapshot(*facts: ResourceClaim) -> ClusterSnapshot:
-    devices = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="H100", memory=Bytes(1 << 30)) for gpu in range(4))
     node = node_fact("n", allocatable={GPU: 4000})
     found = ClusterSnapshot()
     found.apply(Added(ObjectKey("", "n"), node))
-    found.apply(Added(ObjectKey("", "n"), Inventory(node="n", reported_at=Instant(0.0), devices=devices)))
+    found.apply(Added(ObjectKey("", "n"), inventory_fact("n", *map(device_fact, range(4)))))
     found.apply(Added(SLICE.key, SLICE))
     for fact in facts:
         found.apply(Added(fact.key, fact))

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from ullage.model.device import Device, Inventory, MigInstance
+from ullage.model.device import MigInstance
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
@@ -11,7 +11,7 @@ from ullage.model.units import Bytes, Instant, Milli
 from ullage.state.cluster import Fact
 from ullage.state.external_leases import NOWHERE
 from ullage.state.snapshot import ClusterSnapshot
-from ullage.testing.facts import node_fact, pod_fact
+from ullage.testing.facts import device_fact, inventory_fact, lease_fact, node_fact, pod_fact
 
 KEY = ObjectKey("default", "p")
 
@@ -22,11 +22,10 @@ class Scene:
     def __init__(self) -> None:
         self.snapshot = ClusterSnapshot()
         self.foreign = self.snapshot.leases
-        self.pod = a_pod()
+        self.pod = pod_fact(KEY.name, namespace=KEY.namespace, uid="uid-p", scheduler="s")
         node = node_fact("n", uid="uid-n")
-        gpus = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="m", memory=Bytes(1)) for gpu in range(2))
         self.snapshot.apply(Added(ObjectKey("", "n"), node))
-        self.snapshot.apply(Added(ObjectKey("", "n"), Inventory(node="n", reported_at=Instant(0.0), devices=gpus)))
+        self.snapshot.apply(Added(ObjectKey("", "n"), inventory_fact("n", device_fact(0), device_fact(1))))
         self.snapshot.apply(Added(KEY, self.pod))
 
     @property
@@ -42,17 +41,6 @@ class Scene:
         self.foreign.reconsider(self.pod.uid)
 
 
-def a_pod() -> Pod:
-    return pod_fact(KEY.name, namespace=KEY.namespace, uid="uid-p", scheduler="s")
-
-
-def a_lease(gpu: int, *holds: LeaseHold, shared: bool = False) -> GpuLease:
-    name = f"gpu-n-{gpu}"
-    return GpuLease(
-        name=name, node="n", device=gpu, holds=holds, shared=shared, renewed=Instant(0.0), resource_version="1"
-    )
-
-
 def appeared(lease: GpuLease) -> FactEvent[Fact]:
     return Added(ObjectKey("leases", lease.name), lease)
 
@@ -63,7 +51,7 @@ def scene() -> Scene:
 
 
 def test_what_a_stranger_holds_is_not_free_until_its_lease_is_gone(scene: Scene) -> None:
-    lease = a_lease(0, LeaseHold("stranger"))
+    lease = lease_fact(0, LeaseHold("stranger"))
     scene.snapshot.apply(appeared(lease))
     assert scene.free == [0, 1000]
     scene.snapshot.apply(Deleted(ObjectKey("leases", lease.name), lease))
@@ -72,20 +60,20 @@ def test_what_a_stranger_holds_is_not_free_until_its_lease_is_gone(scene: Scene)
 
 def test_what_is_leased_to_a_pod_where_it_is_to_go_is_counted_once(scene: Scene) -> None:
     scene.assume(0)
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.snapshot.apply(appeared(lease_fact(0, LeaseHold("uid-p"))))
     assert scene.free == [0, 1000]
 
 
 def test_a_lease_left_by_a_placement_given_up_keeps_others_off(scene: Scene) -> None:
     scene.assume(0)
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.snapshot.apply(appeared(lease_fact(0, LeaseHold("uid-p"))))
     scene.give_up()
     assert scene.free == [0, 1000]
 
 
 def test_a_pod_is_not_kept_off_by_its_own_lease(scene: Scene) -> None:
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
-    scene.snapshot.apply(appeared(a_lease(1, LeaseHold("stranger"))))
+    scene.snapshot.apply(appeared(lease_fact(0, LeaseHold("uid-p"))))
+    scene.snapshot.apply(appeared(lease_fact(1, LeaseHold("stranger"))))
     assert scene.free == [0, 0]
     with scene.foreign.lifted(("uid-p",)):
         assert scene.free == [1000, 0]
@@ -94,7 +82,7 @@ def test_a_pod_is_not_kept_off_by_its_own_lease(scene: Scene) -> None:
 
 
 def test_a_pod_that_goes_elsewhere_still_keeps_others_off_what_it_was_leased(scene: Scene) -> None:
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.snapshot.apply(appeared(lease_fact(0, LeaseHold("uid-p"))))
     with scene.foreign.lifted(("uid-p",)):
         scene.assume(1)
     assert scene.free == [0, 0]
@@ -102,7 +90,7 @@ def test_a_pod_that_goes_elsewhere_still_keeps_others_off_what_it_was_leased(sce
 
 def test_setting_its_own_share_aside_leaves_those_of_others(scene: Scene) -> None:
     scene.snapshot.apply(
-        appeared(a_lease(0, LeaseHold("stranger", Milli(300)), LeaseHold("uid-p", Milli(200)), shared=True))
+        appeared(lease_fact(0, LeaseHold("stranger", Milli(300)), LeaseHold("uid-p", Milli(200)), shared=True))
     )
     assert scene.free == [500, 1000]
     with scene.foreign.lifted(("uid-p",)):
@@ -113,7 +101,7 @@ def test_setting_its_own_share_aside_leaves_those_of_others(scene: Scene) -> Non
 def test_a_device_found_taken_is_believed_until_its_lease_is_heard_of(scene: Scene) -> None:
     scene.foreign.taken("n", 0, "gpu-n-0", until=Instant(30.0))
     assert scene.free == [0, 1000]
-    lease = a_lease(0, LeaseHold("stranger", Milli(400)), shared=True)
+    lease = lease_fact(0, LeaseHold("stranger", Milli(400)), shared=True)
     scene.snapshot.apply(appeared(lease))
     assert scene.free == [600, 1000]
     more = msgspec.structs.replace(lease, holds=(LeaseHold("stranger", Milli(900)),))
@@ -123,7 +111,7 @@ def test_a_device_found_taken_is_believed_until_its_lease_is_heard_of(scene: Sce
 
 def test_a_lease_nobody_ever_hears_of_is_believed_until_all_have_been_heard(scene: Scene) -> None:
     scene.foreign.taken("n", 0, "gpu-n-0", until=Instant(30.0))
-    scene.snapshot.apply(appeared(a_lease(1, LeaseHold("stranger"))))
+    scene.snapshot.apply(appeared(lease_fact(1, LeaseHold("stranger"))))
     scene.snapshot.apply(Synced("leases"))
     assert scene.free == [1000, 0]
 
@@ -138,7 +126,7 @@ def test_a_lease_that_was_gone_before_we_were_told_is_not_believed_for_ever(scen
 
 def test_a_pod_that_is_gone_no_longer_accounts_for_its_lease(scene: Scene) -> None:
     scene.assume(0)
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.snapshot.apply(appeared(lease_fact(0, LeaseHold("uid-p"))))
     scene.snapshot.apply(Deleted(KEY, scene.pod))
     assert scene.free == [0, 1000]
 
@@ -159,12 +147,12 @@ def pseudo_pod(scene: Scene) -> Pod:
 def test_what_its_holder_has_no_use_for_counts_as_leaving(scene: Scene, node: str, phase: Phase, soon: bool) -> None:
     heard = msgspec.structs.replace(scene.pod, node=node, phase=phase)
     scene.snapshot.apply(Updated(KEY, scene.pod, heard))
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.snapshot.apply(appeared(lease_fact(0, LeaseHold("uid-p"))))
     assert pseudo_pod(scene).deleting is soon
 
 
 def test_what_the_dead_hold_counts_as_leaving(scene: Scene) -> None:
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.snapshot.apply(appeared(lease_fact(0, LeaseHold("uid-p"))))
     assert not pseudo_pod(scene).deleting
     scene.snapshot.apply(Deleted(KEY, scene.pod))
     assert pseudo_pod(scene).deleting
@@ -181,7 +169,7 @@ def mig_board(scene: Scene, *, gpu: int = 0) -> None:
 
 def test_a_strangers_mig_instance_is_held_and_its_neighbour_is_not(scene: Scene) -> None:
     mig_board(scene)
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("stranger", Milli(0), "MIG-a"), shared=True)))
+    scene.snapshot.apply(appeared(lease_fact(0, LeaseHold("stranger", Milli(0), "MIG-a"), shared=True)))
     assert pseudo_pod(scene).gpu_instances == ("MIG-a",)
     assert pseudo_pod(scene).gpu_share == 0
 
@@ -190,18 +178,18 @@ def test_a_pod_accounts_for_its_own_instance_and_for_no_other(scene: Scene) -> N
     mig_board(scene)
     mine = msgspec.structs.replace(scene.pod, gpu_instances=("MIG-a",))
     scene.snapshot.assume(mine, "n", (0,), Milli(0))
-    lease = a_lease(0, LeaseHold("uid-p", Milli(0), "MIG-a"), LeaseHold("uid-p", Milli(0), "MIG-b"), shared=True)
+    lease = lease_fact(0, LeaseHold("uid-p", Milli(0), "MIG-a"), LeaseHold("uid-p", Milli(0), "MIG-b"), shared=True)
     scene.snapshot.apply(appeared(lease))
     assert pseudo_pod(scene).gpu_instances == ("MIG-b",)
 
 
 def test_a_gpu_of_which_an_instance_is_leased_is_not_free_when_it_is_split_no_longer(scene: Scene) -> None:
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("stranger", Milli(0), "MIG-a"), shared=True)))
+    scene.snapshot.apply(appeared(lease_fact(0, LeaseHold("stranger", Milli(0), "MIG-a"), shared=True)))
     assert scene.free == [0, 1000]
 
 
 def test_a_lease_that_names_nobody_keeps_everybody_off_until_it_is_swept(scene: Scene) -> None:
-    lease = a_lease(0, shared=True)
+    lease = lease_fact(0, shared=True)
     scene.snapshot.apply(appeared(lease))
     assert scene.free == [0, 1000]
     assert pseudo_pod(scene).deleting

@@ -8,29 +8,21 @@ from hypothesis import strategies as st
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import KubePod, PodSpec, PodStatus
 from ullage.kube.read import read_pod
-from ullage.model.device import Device, Inventory
+from ullage.model.device import Inventory
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.lease import GpuLease, LeaseHold
-from ullage.model.node import Node
 from ullage.model.pod import Pod
-from ullage.model.units import Bytes, Instant, Milli
+from ullage.model.units import Instant, Milli
 from ullage.state.lease_index import LeaseIndex
-from ullage.testing.facts import node_fact
+from ullage.testing.facts import device_fact, inventory_fact, lease_fact, node_fact
 
 UIDS = ("u1", "u2", "u3")
 NODES = ("node-a", "node-b")
 
 
 def a_lease(node: str, device: int, uids: tuple[str, ...], version: int = 1) -> GpuLease:
-    return GpuLease(
-        name=f"gpu-{node}-{device}",
-        node=node,
-        device=device,
-        holds=tuple(LeaseHold(uid, Milli(1000 // len(uids))) for uid in uids),
-        shared=len(uids) > 1,
-        renewed=Instant(0.0),
-        resource_version=str(version),
-    )
+    holds = (LeaseHold(uid, Milli(1000 // len(uids))) for uid in uids)
+    return lease_fact(device, *holds, node=node, shared=len(uids) > 1, resource_version=str(version))
 
 
 def a_pod(uid: str, node: str = "", phase: str = "Pending") -> Pod:
@@ -38,13 +30,8 @@ def a_pod(uid: str, node: str = "", phase: str = "Pending") -> Pod:
     return read_pod(KubePod(metadata=meta, spec=PodSpec(node_name=node), status=PodStatus(phase=phase)))
 
 
-def a_node(name: str) -> Node:
-    return node_fact(name)
-
-
 def an_inventory(node: str, reported_at: float = 0.0) -> Inventory:
-    gpu = Device(id=0, uuid="g", model="m", memory=Bytes(1))
-    return Inventory(node=node, reported_at=Instant(reported_at), devices=(gpu,))
+    return inventory_fact(node, device_fact(), reported_at=reported_at)
 
 
 def key_of(fact: Any) -> ObjectKey:
@@ -66,7 +53,7 @@ FACTS = st.one_of(
         st.integers(1, 9),
     ),
     st.builds(a_pod, st.sampled_from(UIDS), st.sampled_from(("", *NODES)), st.sampled_from(("Pending", "Failed"))),
-    st.builds(a_node, st.sampled_from(NODES)),
+    st.builds(node_fact, st.sampled_from(NODES)),
     st.builds(an_inventory, st.sampled_from(NODES), st.integers(0, 9).map(float)),
 )
 
@@ -125,7 +112,7 @@ def test_every_event_touches_the_leases_it_is_about_and_no_others() -> None:
     for lease in (first, second):
         book.apply(Added(key_of(lease), lease), now=Instant(0.0))
     assert book.take_touched() == [first.name, second.name]
-    for fact in (a_pod("u1"), a_node("node-a")):
+    for fact in (a_pod("u1"), node_fact("node-a")):
         book.apply(Added(key_of(fact), fact), now=Instant(0.0))
         assert book.take_touched() == [first.name]
     report = an_inventory("node-a")

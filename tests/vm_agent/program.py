@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.vm_agent.town import NS, a_virtual_machine, units
+from tests.vm_agent.town import NS, units
 from ullage.certs.authority import CertificatePair, issue, new_authority
 from ullage.certs.serving import CertificateBundle, ReloadingTlsContext
 from ullage.clock import WallClock
@@ -28,7 +28,7 @@ from ullage.kube.read.vm import read_vm
 from ullage.model.units import Instant
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.http import serving
-from ullage.testing.builders import a_node, a_pod, with_meta
+from ullage.testing.builders import a_node, a_pod, a_virtual_machine, with_meta
 
 PROGRAM = Path(sys.executable).with_name("ullage")
 SETTINGS = """\
@@ -135,7 +135,7 @@ class Scene:
                 await asyncio.sleep(0.05)
 
     async def add(self, name: str) -> None:
-        await self.api.create(VIRTUAL_MACHINES.whole(), a_virtual_machine(name), NS)
+        await self.api.create(VIRTUAL_MACHINES.whole(), a_virtual_machine(name, most=8, schedulerName="nobody"), NS)
         await self.api.create(PODS, with_meta(a_pod(f"{name}-0"), labels={"vm.neon.tech/name": name}), NS)
         await self.api.bind(f"{name}-0", NS, Binding("n"))
         running = MergePatch({"status": {"phase": "Running", "podIP": "127.0.0.1"}})

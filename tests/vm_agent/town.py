@@ -16,7 +16,6 @@ from ullage.decide.vm_agent.goal import VmMetrics
 from ullage.decide.vms.core import VmCore, VmRules
 from ullage.errors import Unreachable
 from ullage.kube.client.api import Binding, KubeApi, MergePatch
-from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from ullage.kube.client.rest import RestApi
 from ullage.kube.client.transport import Request, Response
@@ -35,7 +34,7 @@ from ullage.sim.vms.controller import HypervisorTimings
 from ullage.sim.vms.loop import simulated_vm_controller
 from ullage.sim.vms.permit_transport import InMemoryPermits
 from ullage.state.vm_ledger import VmLedger
-from ullage.testing.builders import a_node
+from ullage.testing.builders import a_node, a_virtual_machine
 from ullage.vm_agent.client import PermitClient
 from ullage.vm_agent.executor import ScalingPolicy
 from ullage.vm_agent.metrics_source import MetricsEndpoint, MetricsReading, MetricsTarget
@@ -49,16 +48,6 @@ HOTPLUG = 2.0
 
 def units(count: int) -> VmAmounts:
     return UNIT.times(count)
-
-
-def a_virtual_machine(name: str, use: int = 1, most: int = 8) -> JsonObject:
-    """A VM of so many compute units."""
-    guest = {
-        "cpus": {"min": 1, "use": use, "max": most},
-        "memorySlots": {"min": 4, "use": 4 * use, "max": 4 * most},
-    }
-    labels = {"autoscaling.neon.tech/enabled": "true"}
-    return {"metadata": {"name": name, "labels": labels}, "spec": {"guest": guest, "schedulerName": "nobody"}}
 
 
 @dataclass
@@ -134,7 +123,9 @@ class Town:
 
     async def add(self, name: str, use: int = 1, most: int = 8) -> None:
         """Create a VM; its pod is bound here with its first approval, as the scheduler does."""
-        await self.stage.api.create(VIRTUAL_MACHINES.whole(), a_virtual_machine(name, use, most), NS)
+        await self.stage.api.create(
+            VIRTUAL_MACHINES.whole(), a_virtual_machine(name, use, most, schedulerName="nobody"), NS
+        )
         await bind(self.stage, f"{name}-0", "n", units(use))
 
 

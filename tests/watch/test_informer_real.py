@@ -22,6 +22,7 @@ from ullage.kube.client.transport import Request, Response, Transport
 from ullage.kube.http.http import HttpTransport, TransportOptions
 from ullage.kube.objects.pod import KubePod
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
+from ullage.testing.builders import a_pod
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, GoProgram
 from ullage.watch.informer import Informer, InformerSpec, InformerTiming
 
@@ -36,11 +37,6 @@ ROLE_BINDINGS = Resource[JsonObject](
 def fact_of(pod: KubePod) -> Fact:
     """uid, resourceVersion, node: equal only if nothing at all happened in between."""
     return pod.metadata.uid, pod.metadata.resource_version, pod.spec.node_name
-
-
-def a_pod(name: str, **annotations: str) -> JsonObject:
-    meta = {"name": name, "annotations": annotations}
-    return {"metadata": meta, "spec": {"containers": [{"name": "main", "image": "none"}]}}
 
 
 async def for_each(names: Sequence[str], call: Callable[[str], Coroutine[Any, Any, None]]) -> None:
@@ -219,7 +215,7 @@ async def test_a_reader_the_server_gives_up_on_misses_nothing(control_plane: Con
 
     async def create(name: str) -> None:
         # Wide enough that the lines fill every buffer between the server and us.
-        await api.create(PODS, a_pod(name, padding="x" * 40_000), namespace)
+        await api.create(PODS, a_pod(name, annotations={"padding": "x" * 40_000}), namespace)
 
     async def bind(name: str) -> None:
         await api.bind(name, namespace, Binding(node="somewhere"))

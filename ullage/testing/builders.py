@@ -24,6 +24,13 @@ def with_meta(body: Mapping[str, Any], **metadata: Any) -> JsonObject:
     return {**body, "metadata": {**body.get("metadata", {}), **metadata}}
 
 
+def of_kind(resource: Resource[Any], body: Mapping[str, Any], namespace: str = "default") -> JsonObject:
+    """The object as a manifest: with its kind, and with a namespace if it has none and lives in one."""
+    where = {"namespace": namespace} if resource.namespaced else {}
+    whole = {**body, "metadata": where | body["metadata"]}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **whole}
+
+
 def owned_by(body: Mapping[str, Any], owner: Mapping[str, Any], **reference: Any) -> JsonObject:
     """Copy of the object with `owner`, as the API server returned it, as its controller."""
     meta = owner["metadata"]
@@ -132,6 +139,59 @@ def a_job(name: str, *, labels: Strings | None = None, pod: JsonObject | None = 
     """A Job whose pods are not restarted."""
     template = {"metadata": {"labels": dict(labels or {})}, "spec": {"restartPolicy": "Never"} | (pod or a_pod_spec())}
     return {"metadata": a_meta(name, labels), "spec": {"template": template} | spec}
+
+
+def a_gpu_claim(name: str, count: int = 1, *, devices: Mapping[str, Any] | None = None, **spec: Any) -> JsonObject:
+    """A GpuClaim for so many GPUs; `devices` says more about them."""
+    return {"metadata": a_meta(name), "spec": {"devices": {"count": count} | dict(devices or {})} | spec}
+
+
+def a_virtual_machine(
+    name: str, use: int = 1, most: int = 4, *, guest: Mapping[str, Any] | None = None, **spec: Any
+) -> JsonObject:
+    """A VM of so many cores, with 4 slots of memory for each, that its agent may resize; `guest` says it otherwise."""
+    cpus, slots = {"min": 1, "use": use, "max": most}, {"min": 4, "use": 4 * use, "max": 4 * most}
+    whole = {"cpus": cpus, "memorySlots": slots} | dict(guest or {})
+    labels = {"autoscaling.neon.tech/enabled": "true"}
+    return {"metadata": a_meta(name, labels), "spec": {"guest": whole} | spec}
+
+
+def a_volume_claim(
+    name: str, storage_class: str = "", *, volume: str = "", selected: str = "", **spec: Any
+) -> JsonObject:
+    """A claim for a disk: bound if it has a volume, and promised to a node if one is selected."""
+    notes = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
+    notes |= {"volume.kubernetes.io/selected-node": selected} if selected else {}
+    named = {"storageClassName": storage_class, "volumeName": volume}
+    plain = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    said = plain | {key: value for key, value in named.items() if value} | spec
+    return {"metadata": a_meta(name, **({"annotations": notes} if notes else {})), "spec": said}
+
+
+def a_volume(name: str, storage_class: str = "", *terms: Mapping[str, Sequence[str]], **spec: Any) -> JsonObject:
+    """A disk; nodes that reach it have one of these sets of labels, each with the values it may have."""
+    plain: JsonObject = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    plain |= {"storageClassName": storage_class} if storage_class else {}
+    if terms:
+        plain["nodeAffinity"] = {"required": {"nodeSelectorTerms": [_node_term(one) for one in terms]}}
+    return {"metadata": a_meta(name), "spec": plain | spec}
+
+
+def _node_term(labels: Mapping[str, Sequence[str]]) -> JsonObject:
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": list(some)} for key, some in labels.items()]}
+
+
+def a_storage_class(name: str, provisioner: str = "example.com/disks", **fields: Any) -> JsonObject:
+    """A class whose volumes are bound when the first pod that mounts one has a node."""
+    return {"metadata": a_meta(name), "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"} | fields
+
+
+def a_resource_slice(name: str, node: str, gpus: Mapping[str, str]) -> JsonObject:
+    """The ResourceSlice of a node's driver: UUIDs of GPUs by the names it gives them."""
+    devices = [{"name": gpu, "attributes": {"uuid": {"string": uuid}}} for gpu, uuid in gpus.items()]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": devices}
+    return {"metadata": a_meta(name), "spec": spec}
 
 
 def a_crd(resource: Resource[Any], properties: Mapping[str, Any], *, subresources: Sequence[str] = ()) -> JsonObject:

@@ -12,15 +12,11 @@ from ullage.kube.client.api import MergePatch
 from ullage.kube.client.resources import GPU_CLAIMS, PODS
 from ullage.model.allocation import CLAIM, CLAIM_TEMPLATE
 from ullage.model.claim import PROTECTION
-from ullage.testing.builders import a_pod
+from ullage.testing.builders import a_gpu_claim, a_pod
 
 pytestmark = pytest.mark.story
 
 OURS: dict[str, Any] = {"schedulerName": "gpu-scheduler", "terminationGracePeriodSeconds": 0}
-
-
-def a_claim(name: str, count: int) -> dict[str, object]:
-    return {"metadata": {"name": name}, "spec": {"devices": {"count": count}}}
 
 
 async def is_gone(stage: Stage, claim: str) -> bool:
@@ -42,7 +38,7 @@ def test_a_claim_in_use_is_deleted_when_its_pod_is_gone_and_not_before() -> None
         assert claim.metadata.finalizers == (PROTECTION,)
         assert claim.status.phase == "Bound"
         with pytest.raises(AlreadyExists):
-            await stage.api.create(GPU_CLAIMS, a_claim("p", 4), NS)
+            await stage.api.create(GPU_CLAIMS, a_gpu_claim("p", 4), NS)
         await stage.delete("p")
         await stage.until(lambda: is_gone(stage, "p"), 30)
         await submit(stage.api, NS, "p", 4)
@@ -102,7 +98,7 @@ def test_a_claim_nobody_uses_any_more_is_not_protected() -> None:
 
 def test_a_copy_in_use_is_not_made_again_from_a_template_that_changed() -> None:
     async def story(stage: Stage) -> None:
-        await stage.api.create(GPU_CLAIMS, a_claim("t", 2), NS)
+        await stage.api.create(GPU_CLAIMS, a_gpu_claim("t", 2), NS)
         await stage.api.create(PODS, a_pod("p", annotations={CLAIM_TEMPLATE: "t"}, gpus=2, **OURS), NS)
         await stage.at_rest(30)
         await stage.api.patch(GPU_CLAIMS, "t", MergePatch({"spec": {"devices": {"count": 4}}}), NS)

@@ -11,6 +11,7 @@ from tests.control.scheduling.stage import LEASE_NAMESPACE, NS, Setting, Stage, 
 from ullage.kube.client.api import MergePatch
 from ullage.kube.client.resources import LEASES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from ullage.model.allocation import lease_name
+from ullage.testing.builders import a_resource_slice
 
 pytestmark = pytest.mark.story
 
@@ -20,10 +21,7 @@ SLICES = RESOURCE_SLICES[0].whole()
 
 
 def a_slice(names: str = "gpu") -> dict[str, Any]:
-    published = [{"name": f"{names}-{gpu.id}", "attributes": {"uuid": {"string": gpu.uuid}}} for gpu in devices(NODE)]
-    pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": "gpu.nvidia.com", "nodeName": NODE, "pool": pool, "devices": published}
-    return {"metadata": {"name": "slice"}, "spec": spec}
+    return a_resource_slice("slice", NODE, {f"{names}-{gpu.id}": gpu.uuid for gpu in devices(NODE)})
 
 
 async def withheld(stage: Stage) -> Mapping[str, list[str]]:

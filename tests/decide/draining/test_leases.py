@@ -8,6 +8,7 @@ from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPl
 from ullage.decide.draining.planner import plan_drain
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
+from ullage.testing.facts import lease_fact
 
 
 def planned_beside(*, dead: bool, on: str) -> DrainPlan:
@@ -15,15 +16,7 @@ def planned_beside(*, dead: bool, on: str) -> DrainPlan:
     waiting = pod("slow", gpus=1)
     on_it = replace(pod("p", "a", gpus=1), gpu_ids=(0,))
     assigner = a_picture(gpu_node("a", 8), gpu_node("b", 8), on_it, *(() if dead else (waiting,)))
-    lease = GpuLease(
-        name=f"gpu-{on}-1",
-        node=on,
-        device=1,
-        holds=(LeaseHold("dead" if dead else waiting.uid),),
-        shared=False,
-        renewed=NOW,
-        resource_version="1",
-    )
+    lease = lease_fact(1, "dead" if dead else waiting.uid, node=on, renewed=NOW)
     assigner.snapshot.apply(Added(ObjectKey("leases", lease.name), lease))
     facts = DrainInputs(candidates=frozenset(on))
     return plan_drain(assigner, facts, DrainPolicy(), FRESH, UNLIMITED, now=NOW)

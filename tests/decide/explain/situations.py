@@ -14,11 +14,13 @@ from tests.cli.test_plan_scale import provisioner
 from tests.decide.scenes import A100, NOON, Scene, claim, leased, node, pod, pod_group, quota, read, report
 from tests.vms import GI, a_vm, size, vm_config
 from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import PERSISTENT_VOLUMES, VOLUME_CLAIMS
 from ullage.model.fact_event import Added, FactEvent, ObjectKey, Synced, Updated
 from ullage.model.shape import interned
 from ullage.model.vm import VmMarks
 from ullage.model.vm_config import VM_SOURCES, NodeOverride, VmNodesDocument
 from ullage.state.snapshot import ClusterSnapshot
+from ullage.testing.builders import a_volume, a_volume_claim, of_kind, with_meta
 
 ALL = ",".join(map(str, range(8)))
 POOL_LABEL = "gpu.scheduling/provisioner"
@@ -128,23 +130,14 @@ def mounting(name: str = "data") -> list[JsonObject]:
     return [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
 
 
-def volume_claim(**more: Any) -> JsonObject:
-    meta = {"name": "data", "namespace": "team", "uid": "uid-data"}
-    spec = {"accessModes": more.pop("access", ["ReadWriteOnce"]), "resources": {"requests": {"storage": "1Gi"}}}
-    bound = {"metadata": meta | {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}}
-    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta}
-    return kind | (bound if more.get("volumeName") else {}) | {"spec": spec | more}
+def volume_claim(*, volume: str = "", access: str = "ReadWriteOnce", **more: Any) -> JsonObject:
+    body = a_volume_claim("data", volume=volume, accessModes=[access], **more)
+    return of_kind(VOLUME_CLAIMS, with_meta(body, uid="uid-data"), "team")
 
 
 def volume(zone: str) -> JsonObject:
-    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
-    spec = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "claimRef": {"namespace": "team", "name": "data", "uid": "uid-data"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
-    }
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "vol"}, "spec": spec}
+    promised = {"namespace": "team", "name": "data", "uid": "uid-data"}
+    return of_kind(PERSISTENT_VOLUMES, a_volume("vol", "", {ZONE: [zone]}, claimRef=promised))
 
 
 def spread(key: str) -> dict[str, Any]:
@@ -296,7 +289,7 @@ EVERY_REASON = (
         objects=[
             web(labels={ZONE: "a"}),
             volume("b"),
-            volume_claim(volumeName="vol"),
+            volume_claim(volume="vol"),
             plain(volumes=mounting()),
         ],
     ),
@@ -306,7 +299,7 @@ EVERY_REASON = (
         objects=[
             web(labels={ZONE: "b"}),
             volume("b"),
-            volume_claim(volumeName="vol", access=["ReadWriteOncePod"]),
+            volume_claim(volume="vol", access="ReadWriteOncePod"),
             pod("first", on="web", volumes=mounting()),
             plain(volumes=mounting()),
         ],

@@ -7,8 +7,10 @@ import pytest
 from tests.decide.karpenter.cluster import Cluster, claim_pod
 from tests.decide.karpenter.outcomes import created
 from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES, VOLUME_CLAIMS
 from ullage.model.provisioner import ZONE_LABEL
 from ullage.model.selector import Operator
+from ullage.testing.builders import a_storage_class, a_volume, a_volume_claim, of_kind, with_meta
 
 GKE, HOST = "topology.gke.io/zone", "kubernetes.io/hostname"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -22,39 +24,21 @@ def mounting(*names: str, **more: Any) -> list[JsonObject]:
 
 
 def volume_claim(name: str, *, volume: str = "", selected: str = "") -> JsonObject:
-    notes = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
-    notes |= {"volume.kubernetes.io/selected-node": selected} if selected else {}
-    meta = {"name": name, "namespace": "team", "uid": f"uid-{name}", "annotations": notes}
-    spec: JsonObject = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    spec |= {"storageClassName": LATE} | ({"volumeName": volume} if volume else {})
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+    body = with_meta(a_volume_claim(name, LATE, volume=volume, selected=selected), uid=f"uid-{name}")
+    return of_kind(VOLUME_CLAIMS, body, "team")
 
 
-def a_volume(name: str, *terms: JsonObject, labels: JsonObject | None = None, of: str = "") -> JsonObject:
-    spec: JsonObject = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": LATE,
-    }
-    if terms:
-        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [_term(one) for one in terms]}}
-    if of:
-        spec["claimRef"] = {"namespace": "team", "name": of, "uid": f"uid-{of}"}
-    status = {"phase": "Bound" if of else "Available"}
-    meta = {"name": name, "labels": labels or {}}
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec, "status": status}
+def disk(name: str, *terms: JsonObject, labels: JsonObject | None = None, of: str = "") -> JsonObject:
+    promised = {"claimRef": {"namespace": "team", "name": of, "uid": f"uid-{of}"}} if of else {}
+    body = with_meta(a_volume(name, LATE, *terms, **promised), labels=labels or {})
+    return of_kind(PERSISTENT_VOLUMES, body) | {"status": {"phase": "Bound" if of else "Available"}}
 
 
 def storage_class(provisioner: str, *topologies: JsonObject) -> JsonObject:
     allowed = [
         {"matchLabelExpressions": [{"key": key, "values": values} for key, values in one.items()]} for one in topologies
     ]
-    kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": LATE}}
-    return kind | {
-        "provisioner": provisioner,
-        "volumeBindingMode": "WaitForFirstConsumer",
-        "allowedTopologies": allowed,
-    }
+    return of_kind(STORAGE_CLASSES, a_storage_class(LATE, provisioner, allowedTopologies=allowed))
 
 
 def _term(labels: JsonObject) -> JsonObject:
@@ -79,17 +63,15 @@ def asked(*objects: JsonObject | list[JsonObject]) -> list[dict[str, tuple[str, 
 @pytest.mark.parametrize(
     ("volume", "where"),
     [
-        pytest.param(a_volume("v", {ZONE_LABEL: ["z1"]}, of="d"), [{ZONE_LABEL: ("z1",)}], id="a zone"),
-        pytest.param(a_volume("v", {GKE: ["z1"]}, of="d"), [{GKE: ("z1",)}], id="a zone in its driver's words"),
+        pytest.param(disk("v", {ZONE_LABEL: ["z1"]}, of="d"), [{ZONE_LABEL: ("z1",)}], id="a zone"),
+        pytest.param(disk("v", {GKE: ["z1"]}, of="d"), [{GKE: ("z1",)}], id="a zone in its driver's words"),
         pytest.param(
-            a_volume("v", {ZONE_LABEL: ["z1"]}, {ZONE_LABEL: ["z2"]}, of="d"),
+            disk("v", {ZONE_LABEL: ["z1"]}, {ZONE_LABEL: ["z2"]}, of="d"),
             [{ZONE_LABEL: ("z1",)}, {ZONE_LABEL: ("z2",)}],
             id="one of two zones",
         ),
-        pytest.param(
-            a_volume("v", labels={OLD_ZONE: "z1__z2"}, of="d"), [{ZONE_LABEL: ("z1", "z2")}], id="an old label"
-        ),
-        pytest.param(a_volume("v", of="d"), [], id="everywhere"),
+        pytest.param(disk("v", labels={OLD_ZONE: "z1__z2"}, of="d"), [{ZONE_LABEL: ("z1", "z2")}], id="an old label"),
+        pytest.param(disk("v", of="d"), [], id="everywhere"),
     ],
 )
 def test_the_node_reaches_the_volume(volume: JsonObject, where: list[dict[str, tuple[str, ...]]]) -> None:
@@ -101,8 +83,8 @@ def test_the_node_reaches_every_volume_and_suits_the_pod() -> None:
         mounting("d", "e", **_affinity({"team": ["x"], ZONE_LABEL: ["z1", "z2"]}, {ZONE_LABEL: ["z9"]})),
         volume_claim("d", volume="v"),
         volume_claim("e", volume="w"),
-        a_volume("v", {ZONE_LABEL: ["z1"]}, {ZONE_LABEL: ["z2"]}, of="d"),
-        a_volume("w", {ZONE_LABEL: ["z2", "z3"]}, of="e"),
+        disk("v", {ZONE_LABEL: ["z1"]}, {ZONE_LABEL: ["z2"]}, of="d"),
+        disk("w", {ZONE_LABEL: ["z2", "z3"]}, of="e"),
     )
     assert found == [{"team": ("x",), ZONE_LABEL: ("z2",)}]
 
@@ -125,7 +107,7 @@ def test_a_volume_that_is_not_made_yet_can_be_made_there(
 
 
 def test_a_volume_that_is_not_bound_yet_is_there() -> None:
-    free = (a_volume("v", {ZONE_LABEL: ["z1"]}), a_volume("w", {HOST: ["n1"]}))
+    free = (disk("v", {ZONE_LABEL: ["z1"]}), disk("w", {HOST: ["n1"]}))
     found = asked(mounting("d"), volume_claim("d"), storage_class("kubernetes.io/no-provisioner"), *free)
     assert {ZONE_LABEL: ("z1",)} in found
 
@@ -149,8 +131,8 @@ def test_volumes_that_come_and_go_change_no_request(others: list[JsonObject]) ->
 
 
 def test_many_volumes_of_nodes_hide_none_of_a_zone_and_who_takes_one_changes_nothing() -> None:
-    disks = [a_volume(f"disk-{number:03}", {HOST: [f"n{number}"]}) for number in range(100)]
-    zonal = [a_volume(f"zonal-{number}", {ZONE_LABEL: ["z1"]}) for number in range(3)]
+    disks = [disk(f"disk-{number:03}", {HOST: [f"n{number}"]}) for number in range(100)]
+    zonal = [disk(f"zonal-{number}", {ZONE_LABEL: ["z1"]}) for number in range(3)]
     made = storage_class("kubernetes.io/no-provisioner")
     found = asked(mounting("d"), volume_claim("d"), made, *disks, *zonal)
     assert found[0] == {ZONE_LABEL: ("z1",)}
@@ -161,13 +143,13 @@ def test_many_volumes_of_nodes_hide_none_of_a_zone_and_who_takes_one_changes_not
 @pytest.mark.parametrize(
     "objects",
     [
-        pytest.param([volume_claim("d", volume="v"), a_volume("v", {HOST: ["n1"]}, of="d")], id="a node's own disk"),
+        pytest.param([volume_claim("d", volume="v"), disk("v", {HOST: ["n1"]}, of="d")], id="a node's own disk"),
         pytest.param(
             [
                 volume_claim("d", volume="v"),
                 volume_claim("e", volume="w"),
-                a_volume("v", {ZONE_LABEL: ["z1"]}, of="d"),
-                a_volume("w", {ZONE_LABEL: ["z2"]}, of="e"),
+                disk("v", {ZONE_LABEL: ["z1"]}, of="d"),
+                disk("w", {ZONE_LABEL: ["z2"]}, of="e"),
             ],
             id="volumes of two zones",
         ),
@@ -175,13 +157,13 @@ def test_many_volumes_of_nodes_hide_none_of_a_zone_and_who_takes_one_changes_not
             [volume_claim("d", selected="n1"), storage_class("ebs.csi.aws.com")], id="a volume being made for a node"
         ),
         pytest.param(
-            [volume_claim("d"), storage_class("kubernetes.io/no-provisioner"), a_volume("v", {HOST: ["n1"]})],
+            [volume_claim("d"), storage_class("kubernetes.io/no-provisioner"), disk("v", {HOST: ["n1"]})],
             id="a class of node disks",
         ),
         pytest.param(
             [
                 volume_claim("d", volume="v"),
-                a_volume("v", {ZONE_LABEL: ["z1"]}, of="d"),
+                disk("v", {ZONE_LABEL: ["z1"]}, of="d"),
                 _affinity({ZONE_LABEL: ["z2"]}),
             ],
             id="a zone the pod may not be in",

@@ -22,6 +22,7 @@ from ullage.model.device import Device, Inventory
 from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, HolderPod, LeaseHold
 from ullage.model.units import Bytes, Instant, Milli
+from ullage.testing.facts import device_fact, inventory_fact, lease_fact
 
 NOW = Instant(1000.0)
 KEY = ObjectKey("default", "p")
@@ -29,16 +30,8 @@ KEY = ObjectKey("default", "p")
 
 def a_lease(*holds: LeaseHold, renewed: float = NOW, device: int = 0, node: str = "node-a") -> GpuLease:
     held = holds or (LeaseHold("u1"),)
-    return GpuLease(
-        name=f"gpu-{node}-{device}",
-        node=node,
-        device=device,
-        holds=held,
-        shared=len(held) > 1,
-        renewed=Instant(renewed),
-        resource_version="7",
-        pod=KEY,
-    )
+    more = {"shared": len(held) > 1, "renewed": Instant(renewed), "resource_version": "7", "pod": KEY}
+    return lease_fact(device, *held, node=node, **more)
 
 
 def a_holder(**facts: Any) -> HolderPod:
@@ -52,8 +45,8 @@ def bound(*devices: int, node: str = "node-a", **facts: Any) -> HolderPod:
 
 
 def seen_on(*uids: str, device: int = 0, reported_at: float = NOW) -> LeaseNodeFacts:
-    gpu = Device(id=device, uuid="GPU-0", model="H100", memory=Bytes(1), in_use_by=uids)
-    return LeaseNodeFacts(True, Inventory(node="node-a", reported_at=Instant(reported_at), devices=(gpu,)))
+    gpu = device_fact(device, in_use_by=uids)
+    return LeaseNodeFacts(True, inventory_fact("node-a", gpu, reported_at=reported_at))
 
 
 QUIET, NO_NODE = LeaseNodeFacts(True), LeaseNodeFacts(False)

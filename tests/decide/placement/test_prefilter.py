@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.decide.scenes import Scene, claim, leased, pod
 from ullage.decide.placement.prefilter import claim_of, last_user_of, owner_of, with_claim
 from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import GPU_CLAIMS
 from ullage.kube.write.gpu import claim_copy
 from ullage.model.claim import copy_key
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
@@ -17,6 +18,7 @@ from ullage.model.pod import Phase, Pod, age_order
 from ullage.model.resources import GPU
 from ullage.model.verdict import Reason, Verdict
 from ullage.state.snapshot import ClusterSnapshot
+from ullage.testing.builders import of_kind
 
 EARLY, LATE = "2030-01-01T00:00:00Z", "2030-01-01T00:00:01Z"
 
@@ -139,8 +141,7 @@ def test_a_deleted_pod_lets_its_claim_go() -> None:
 def copied(name: str, count: int, uid: str = "") -> JsonObject:
     """The copy of template `t` that was made for a pod, or for one of its name with another uid."""
     made = claim_copy("t", {"devices": {"count": count}}, ObjectKey("team", name), uid or f"uid-{name}")
-    kind = {"apiVersion": "gpu.scheduling/v1", "kind": "GpuClaim"}
-    return kind | made
+    return of_kind(GPU_CLAIMS, made)
 
 
 @pytest.mark.parametrize(

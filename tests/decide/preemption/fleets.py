@@ -7,7 +7,7 @@ import numpy as np
 
 from ullage.decide.placement.engine import PlacementEngine
 from ullage.model.claim import DeviceRequest, TopologyMode
-from ullage.model.device import Device, Inventory
+from ullage.model.device import Inventory
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.node import Node
@@ -15,11 +15,11 @@ from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.model.shape import Shape, asking_for, interned
-from ullage.model.units import Bytes, Instant
+from ullage.model.units import Instant
 from ullage.state.cluster import Fact
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.audit import drifted, row_facts, shared_facts
-from ullage.testing.facts import node_fact, pod_fact
+from ullage.testing.facts import device_fact, inventory_fact, node_fact, pod_fact
 
 NOW = Instant(1000.0)
 GIB = 1 << 30
@@ -35,11 +35,11 @@ def a_node(name: str, gpus: int = 4, **facts: Any) -> Node:
 def an_inventory(node: str, *islands: int, model: str = H100, at: float = NOW) -> Inventory:
     """GPUs in islands of these sizes."""
     names = [f"i{number}" for number, size in enumerate(islands) for _ in range(size)]
-    devices = tuple(
-        Device(id=gpu, uuid=f"{node}-{gpu}", model=model, memory=Bytes(80 * GIB), island=island, bandwidth=450)
+    devices = (
+        device_fact(gpu, uuid=f"{node}-{gpu}", model=model, island=island, bandwidth=450)
         for gpu, island in enumerate(names)
     )
-    return Inventory(node=node, reported_at=Instant(at), devices=devices)
+    return inventory_fact(node, *devices, reported_at=at)
 
 
 def leased(name: str, *islands: int, model: str = H100, **facts: Any) -> tuple[Node, Inventory]:

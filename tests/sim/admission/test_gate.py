@@ -15,6 +15,7 @@ from ullage.kube.crds.install import install
 from ullage.sim.admission import post_webhook
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.virtual_time import loop_clock, run_virtual
+from ullage.testing.builders import a_pod
 
 NS = "default"
 SCHEDULER = "system:serviceaccount:ullage-system:ullage-scheduler"
@@ -37,13 +38,12 @@ class Door:
         return RestApi(InMemoryTransport(server, user=user), rng=random.Random(1))
 
     async def pod(self, name: str = "train-0", **notes: str) -> dict[str, Any]:
-        return await self.user.create(PODS.whole(), a_pod(name, notes), NS)
+        return await self.user.create(PODS.whole(), noted_pod(name, notes), NS)
 
 
-def a_pod(name: str, notes: dict[str, str]) -> dict[str, Any]:
+def noted_pod(name: str, notes: dict[str, str]) -> dict[str, Any]:
     written = {f"gpu.scheduling/{key.replace('_', '-')}": value for key, value in notes.items()}
-    container = {"name": "main", "image": "example.test/main"}
-    return {"metadata": {"name": name, "annotations": written}, "spec": {"containers": [container]}}
+    return a_pod(name, annotations=written)
 
 
 def at_the_door(story: Callable[[Door], Awaitable[None]]) -> None:

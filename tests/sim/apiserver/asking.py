@@ -103,15 +103,6 @@ def events(watcher: Watcher, now: float = 0.0) -> list[tuple[str, Any]]:
     return [(line["type"], line["object"]) for line in lines]
 
 
-def a_pod(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    whole = {"containers": [{"name": "main", "image": "image"}], **spec}
-    return {"metadata": {"name": name, "labels": labels or {}}, "spec": whole}
-
-
-def a_map(name: str, labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": labels or {}}, "data": data}
-
-
 def a_definition(schema: dict[str, Any], **version: Any) -> dict[str, Any]:
     """Widgets of `example.dev`, with one version of that schema."""
     root = {"type": "object", "properties": {"spec": schema, "status": {"type": "object", "properties": {}}}}

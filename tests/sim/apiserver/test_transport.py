@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.sim.apiserver.asking import MAPS, a_map
+from tests.sim.apiserver.asking import MAPS
 from ullage.errors import Unreachable
 from ullage.kube.client.transport import Request, StreamRejected
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
 from ullage.sim.virtual_time import loop_clock, run_virtual
+from ullage.testing.builders import a_config_map
 
 pytestmark = pytest.mark.story
 
@@ -20,7 +21,7 @@ WATCH = Request("GET", MAPS, {"watch": "1", "allowWatchBookmarks": "true"}, time
 
 
 def creation(name: str) -> Request:
-    return Request("POST", MAPS, {}, json.dumps(a_map(name)).encode())
+    return Request("POST", MAPS, {}, json.dumps(a_config_map(name)).encode())
 
 
 async def names(transport: InMemoryTransport) -> list[str]:

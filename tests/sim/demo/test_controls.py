@@ -18,6 +18,7 @@ from ullage.sim.demo.informers import TerminalInformers
 from ullage.sim.demo.tour import TOUR
 from ullage.sim.scaled_time import ScaledLoop, run_scaled
 from ullage.sim.virtual_time import run_virtual
+from ullage.testing.builders import a_gpu_claim
 
 FAST = 1000.0
 
@@ -161,7 +162,7 @@ def test_a_gang_comes_waits_for_nodes_and_is_placed_whole() -> None:
             return len(there) == 2
 
         await seat.eye.until(placed, within=300)
-        await seat.eye.world.api.create(GPU_CLAIMS, _claim("gang-2"), "default")
+        await seat.eye.world.api.create(GPU_CLAIMS, a_gpu_claim("gang-2"), "default")
         assert seat.act(DemoVerb.ADD_GANG).startswith("gang-3:"), "a name that a viewer took is not taken"
 
     sit(seen)
@@ -226,12 +227,3 @@ def test_the_same_seed_tells_the_same_story_whatever_the_pace() -> None:
         return spoken
 
     assert told(fitful=True) == told(fitful=False)
-
-
-def _claim(name: str) -> dict[str, object]:
-    return {
-        "apiVersion": "gpu.scheduling/v1",
-        "kind": "GpuClaim",
-        "metadata": {"name": name},
-        "spec": {"devices": {"count": 1}},
-    }

@@ -10,7 +10,6 @@ import pytest
 from tests.sim.controllers.stage import Stage, elapsed, on_stage, until
 from tests.vms import GI, size
 from ullage.kube.client.api import Binding, MergePatch
-from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import VM_KINDS
@@ -25,16 +24,10 @@ from ullage.sim.kubelet.timings import INSTANT
 from ullage.sim.virtual_time import loop_clock
 from ullage.sim.vms.controller import HypervisorTimings
 from ullage.sim.vms.loop import simulated_vm_controller
-from ullage.testing.builders import a_node
+from ullage.testing.builders import a_node, a_virtual_machine
 
 pytestmark = pytest.mark.story
 NS = "default"
-
-
-def a_virtual_machine() -> JsonObject:
-    guest = {"cpus": {"min": 1, "use": 1, "max": 4}, "memorySlots": {"min": 1, "use": 4, "max": 16}}
-    labels = {"autoscaling.neon.tech/enabled": "true"}
-    return {"metadata": {"name": "v", "labels": labels}, "spec": {"guest": guest, "schedulerName": "nobody"}}
 
 
 @asynccontextmanager
@@ -49,7 +42,7 @@ async def vms_at_work(stage: Stage, failures: float = 0.0) -> AsyncIterator[None
         stage.actors(ControllerManagerSettings(INSTANT)),
         simulated_vm_controller(api, loop_clock(), timings, migration_failures=failures, seed=1),
     ):
-        await stage.api.create(VIRTUAL_MACHINES.whole(), a_virtual_machine(), NS)
+        await stage.api.create(VIRTUAL_MACHINES.whole(), a_virtual_machine("v", schedulerName="nobody"), NS)
         await bind(stage, "v-0", "node-a")
         await phase_is(stage, "Running")
         yield

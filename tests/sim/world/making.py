@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from ullage.kube.client.resources import GPU_CLAIMS, NODE_PROVISIONERS
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
 from ullage.model.units import Bytes, Micros
 from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.kubelet.timings import DURATION, INSTANT
 from ullage.sim.world.spec import Arrival, FleetNode, WorldSpec
+from ullage.testing.builders import a_gpu_claim, of_kind
 
 GIB = 1 << 30
 HOUR = 3600.0
@@ -47,12 +49,7 @@ def pool(name: str = "pool", *, least: int = 0, most: int = 10, **more: Any) -> 
         "minGPUUtilizationPercent": 50,
         "scaleDownDelay": "5m",
     }
-    return {
-        "apiVersion": "gpu.scheduling/v1",
-        "kind": "NodeProvisioner",
-        "metadata": {"name": name},
-        "spec": spec | more,
-    }
+    return of_kind(NODE_PROVISIONERS, {"metadata": {"name": name}, "spec": spec | more})
 
 
 def pod(name: str, gpus: int = 1, *, seconds: float | None = None, claim: str = "", **spec: Any) -> dict[str, Any]:
@@ -75,13 +72,7 @@ def pod(name: str, gpus: int = 1, *, seconds: float | None = None, claim: str = 
 
 
 def claim(name: str, count: int = 1, **spec: Any) -> dict[str, Any]:
-    devices = {"count": count, **spec.pop("devices", {})}
-    return {
-        "apiVersion": "gpu.scheduling/v1",
-        "kind": "GpuClaim",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"devices": devices, **spec},
-    }
+    return of_kind(GPU_CLAIMS, a_gpu_claim(name, count, **spec))
 
 
 def arrives(at: float, *objects: dict[str, Any], **more: Any) -> Arrival:

@@ -14,6 +14,7 @@ from ullage.sim.virtual_time import run_virtual
 from ullage.sim.world.decisions import Decision
 from ullage.sim.world.spec import DRAINING, PROVISIONING, SCHEDULER, WorldSpec
 from ullage.sim.world.world import World, started_world
+from ullage.testing.builders import a_node, of_kind
 
 pytestmark = pytest.mark.story
 
@@ -214,15 +215,8 @@ def test_each_loop_has_a_process_and_a_life() -> None:
 
 
 def _node(name: str) -> dict[str, Any]:
-    room = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": "8"}
     labels = {"gpu.scheduling/provisioner": "pool", "gpu.scheduling/node-kind": "leased"}
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": room, "capacity": room, "conditions": [ready]},
-    }
+    return of_kind(NODES, a_node(name, labels=labels, gpus=8, allocatable={"cpu": "96", "memory": "768Gi"}))
 
 
 def _report(name: str) -> dict[str, Any]:

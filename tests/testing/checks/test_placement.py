@@ -23,7 +23,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.units import Bytes, Instant, Milli
 from ullage.testing.checks.claims import claim_breaches, gang_breaches
 from ullage.testing.checks.placement import PlacementReading, breaches
-from ullage.testing.facts import pod_fact
+from ullage.testing.facts import lease_fact, pod_fact
 
 H100 = "NVIDIA H100 80GB HBM3"
 
@@ -34,16 +34,7 @@ def a_pod(name: str, *gpus: int, node: str = "n", **facts: Any) -> Pod:
 
 
 def a_lease(gpu: int, *holders: str, node: str = "n", milli: int = 1000) -> GpuLease:
-    holds = tuple(LeaseHold(f"uid-{name}", Milli(milli)) for name in holders)
-    return GpuLease(
-        name=f"gpu-{node}-{gpu}",
-        node=node,
-        device=gpu,
-        holds=holds,
-        shared=False,
-        renewed=Instant(0.0),
-        resource_version="",
-    )
+    return lease_fact(gpu, *(LeaseHold(f"uid-{name}", Milli(milli)) for name in holders), node=node)
 
 
 def a_claim(name: str, status: GpuClaimStatus, *, gang: str = "", topology: str = "Required", **ask: Any) -> GpuClaim:

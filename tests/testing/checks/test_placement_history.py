@@ -11,11 +11,11 @@ from ullage.kube.client.resources import LEASES, NAMESPACES, NODES, PODS
 from ullage.kube.client.rest import RestApi
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
-from ullage.model.units import Instant, Milli
+from ullage.model.units import Milli
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.builders import a_namespace, a_node, a_pod
 from ullage.testing.checks.placement_history import Change, PlacementHistory, begun_too_early, breaches
-from ullage.testing.facts import pod_fact
+from ullage.testing.facts import lease_fact, pod_fact
 
 
 def pod(name: str, *gpus: int, node: str = "n", share: int = 1000, over: bool = False) -> Pod:
@@ -30,10 +30,7 @@ def pod(name: str, *gpus: int, node: str = "n", share: int = 1000, over: bool = 
 
 
 def lease(gpu: int, **holders: int) -> GpuLease:
-    holds = tuple(LeaseHold(f"uid-{name}", Milli(milli)) for name, milli in holders.items())
-    return GpuLease(
-        name=f"gpu-n-{gpu}", node="n", device=gpu, holds=holds, shared=False, renewed=Instant(0.0), resource_version=""
-    )
+    return lease_fact(gpu, *(LeaseHold(f"uid-{name}", Milli(milli)) for name, milli in holders.items()))
 
 
 Told = Pod | GpuLease | tuple[Pod | GpuLease, bool]

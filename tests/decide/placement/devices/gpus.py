@@ -6,8 +6,8 @@ from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
 from ullage.decide.placement.devices.layout import FreeDevices, empty_devices, layout_of
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import MILLI_GPU, Device, DeviceHealth, Inventory
-from ullage.model.units import Instant
 from ullage.model.verdict import Reason
+from ullage.testing.facts import device_fact, inventory_fact
 
 GIB = 1 << 30
 H100 = "NVIDIA H100 80GB HBM3"
@@ -15,12 +15,11 @@ H100 = "NVIDIA H100 80GB HBM3"
 
 def a_device(gpu: int, island: str = "", **facts: object) -> Device:
     """A healthy H100."""
-    known: dict[str, object] = {"model": H100, "memory": 80 * GIB, "bandwidth": 450, **facts}
-    return Device(id=gpu, uuid=f"GPU-{gpu}", island=island, **known)  # type: ignore[arg-type]  # tests mention what matters
+    return device_fact(gpu, island=island, **{"model": H100, "bandwidth": 450, **facts})
 
 
 def an_inventory(*devices: Device) -> Inventory:
-    return Inventory(node="node-a", reported_at=Instant(0.0), devices=devices)
+    return inventory_fact("node-a", *devices)
 
 
 def a_board(*devices: Device, free: tuple[int, ...] | None = None) -> FreeDevices:

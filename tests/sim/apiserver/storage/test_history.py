@@ -5,8 +5,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sim.apiserver.asking import MAPS, Client, HandClock, a_map, events
+from tests.sim.apiserver.asking import MAPS, Client, HandClock, events
 from ullage.sim.apiserver.server import SimulatedApiServer
+from ullage.testing.builders import a_config_map
 
 NAMES = st.sampled_from(["a", "b", "c-d", "c", "e"])
 STEP = st.one_of(
@@ -22,7 +23,7 @@ def take(client: Client, step: tuple[str, str, str]) -> None:
     verb, name, value = step
     match verb:
         case "create":
-            client.post(MAPS, a_map(name, {"l": "x"}, v=value))
+            client.post(MAPS, a_config_map(name, labels={"l": "x"}, v=value))
         case "change":
             client.merge(f"{MAPS}/{name}", {"data": {"v": value}})
         case "label":

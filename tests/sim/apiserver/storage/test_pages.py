@@ -2,13 +2,16 @@
 
 import pytest
 
-from tests.sim.apiserver.asking import MAPS, Client, HandClock, a_map
+from tests.sim.apiserver.asking import MAPS, Client, HandClock
 from ullage.sim.apiserver.server import SimulatedApiServer
+from ullage.testing.builders import a_config_map
 
 
 def fill(client: Client, *names: str) -> None:
     for name in names:
-        assert client.post(MAPS, a_map(name, {"parity": "odd" if ord(name) % 2 else "even"})).status == 201
+        assert (
+            client.post(MAPS, a_config_map(name, labels={"parity": "odd" if ord(name) % 2 else "even"})).status == 201
+        )
 
 
 def names_of(page: dict[str, object]) -> list[str]:
@@ -89,7 +92,7 @@ def test_lists_are_in_the_order_of_namespace_and_name(client: Client) -> None:
     for namespace in ("b", "a-b", "a"):
         client.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
         for name in ("y", "x"):
-            client.post(f"/api/v1/namespaces/{namespace}/configmaps", a_map(name))
+            client.post(f"/api/v1/namespaces/{namespace}/configmaps", a_config_map(name))
     everywhere = client.get("/api/v1/configmaps").body["items"]
     found = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in everywhere]
     assert found == [(ns, name) for ns in ("a-b", "a", "b") for name in ("x", "y")]

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.sim.apiserver.asking import JSON_PATCH, MAPS, MERGE, PODS, Client, a_map, a_pod
+from tests.sim.apiserver.asking import JSON_PATCH, MAPS, MERGE, PODS, Client
 from ullage.sim.apiserver.request.authorization import AuthorizationRequest
 from ullage.sim.apiserver.server import SimulatedApiServer
+from ullage.testing.builders import a_config_map, a_pod
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,8 @@ from ullage.sim.apiserver.server import SimulatedApiServer
             id="another-kind",
         ),
         pytest.param(
-            "PUT", f"{MAPS}/a", a_map("b"), 400, "the name of the object (b) does not match the name on the URL (a)",
+            "PUT", f"{MAPS}/a", a_config_map("b"), 400,
+            "the name of the object (b) does not match the name on the URL (a)",
             id="another-name",
         ),
         pytest.param(
@@ -57,8 +59,8 @@ def test_refusals(client: Client, method: str, path: str, body: Any, status: int
 
 
 def test_a_refusal_is_a_status_object(client: Client) -> None:
-    client.post(MAPS, a_map("a"))
-    assert client.post(MAPS, a_map("a")).body == {
+    client.post(MAPS, a_config_map("a"))
+    assert client.post(MAPS, a_config_map("a")).body == {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
@@ -97,7 +99,7 @@ def test_a_body_that_is_no_object_is_a_bad_request(client: Client, body: bytes) 
     ],
 )
 def test_patches_that_do_not_apply(client: Client, kind: str, body: Any, status: int) -> None:
-    client.post(MAPS, a_map("a", x="1"))
+    client.post(MAPS, a_config_map("a", x="1"))
     before = client.get(f"{MAPS}/a").body
     assert client.ask("PATCH", f"{MAPS}/a", body, kind).status == status
     assert client.get(f"{MAPS}/a").body == before
@@ -115,7 +117,7 @@ def test_who_may_not_is_told_what(clock: Any) -> None:
         return asked.verb in ("get", "list", "watch")
 
     client = Client(SimulatedApiServer(clock, authorise=only_reads), user="system:serviceaccount:a:b")
-    refused = client.post(MAPS, a_map("a"))
+    refused = client.post(MAPS, a_config_map("a"))
     assert (refused.status, refused.body["reason"]) == (403, "Forbidden")
     assert refused.message == (
         'configmaps is forbidden: User "system:serviceaccount:a:b" cannot create resource "configmaps" in API group "" '

@@ -16,9 +16,9 @@ from tests.sim.apiserver.asking import (
     Client,
     HandClock,
     a_definition,
-    a_pod,
 )
 from ullage.sim.apiserver.server import SimulatedApiServer
+from ullage.testing.builders import a_pod
 
 JUNK = st.one_of(
     st.none(),
@@ -37,7 +37,7 @@ _ONCE = {**a_pod("")["spec"], "restartPolicy": "Never"}
 _WORKLOAD = {"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE, "replicas": 1}
 _RICH_POD = a_pod(
     "x",
-    {"a": "b"},
+    labels={"a": "b"},
     nodeSelector={"a": "b"},
     tolerations=[{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
     affinity={

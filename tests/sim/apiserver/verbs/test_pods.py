@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.sim.apiserver.asking import BUDGETS, PODS, Client, HandClock, a_pod, events
+from tests.sim.apiserver.asking import BUDGETS, PODS, Client, HandClock, events
+from ullage.testing.builders import a_pod
 
 
 def bind(client: Client, name: str, node: str = "n", **metadata: Any) -> int:
@@ -13,7 +14,7 @@ def bind(client: Client, name: str, node: str = "n", **metadata: Any) -> int:
 
 
 def running(client: Client, name: str, *, ready: bool = True, **labels: str) -> None:
-    client.post(PODS, a_pod(name, labels))
+    client.post(PODS, a_pod(name, labels=labels))
     bind(client, name)
     conditions = [{"type": "Ready", "status": str(ready)}]
     client.merge(f"{PODS}/{name}/status", {"status": {"phase": "Running", "conditions": conditions}})
@@ -67,7 +68,7 @@ def test_quality_of_service(client: Client, resources: dict[str, Any], quality: 
 
 def test_a_binding_is_one_write(client: Client) -> None:
     client.post("/api/v1/nodes", {"metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "z1"}}})
-    client.post(PODS, a_pod("a", {"l": "old"}))
+    client.post(PODS, a_pod("a", labels={"l": "old"}))
     client.merge(f"{PODS}/a/status", {"status": {"nominatedNodeName": "n"}})
     watcher = client.watch(PODS, resourceVersion=str(client.server.revision))
     assert bind(client, "a", annotations={"gpu": "0,1"}, labels={"l": "new"}) == 201
@@ -136,7 +137,7 @@ def test_evictions(client: Client, status: dict[str, int], ready: bool, code: in
 
 def test_two_budgets_block_for_ever_and_a_pending_pod_needs_none(client: Client) -> None:
     running(client, "a", a="b")
-    client.post(PODS, a_pod("pending", {"a": "b"}))
+    client.post(PODS, a_pod("pending", labels={"a": "b"}))
     budget(client, "one", disruptionsAllowed=1)
     budget(client, "two", disruptionsAllowed=1)
     assert evict(client, "a").status == 500

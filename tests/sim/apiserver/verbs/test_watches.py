@@ -11,11 +11,11 @@ from tests.sim.apiserver.asking import (
     Client,
     HandClock,
     a_definition,
-    a_map,
     a_widget,
     events,
 )
 from ullage.sim.apiserver.server import SimulatedApiServer
+from ullage.testing.builders import a_config_map
 
 
 def heard(found: list[tuple[str, dict[str, object]]]) -> list[tuple[str, object]]:
@@ -25,7 +25,7 @@ def heard(found: list[tuple[str, dict[str, object]]]) -> list[tuple[str, object]
 
 def test_a_selection_sees_objects_come_and_go_that_only_changed(client: Client) -> None:
     watcher = client.watch(MAPS, resourceVersion=str(client.server.revision), labelSelector="mine=yes")
-    client.post(MAPS, a_map("a", {"mine": "no"}, v="1"))
+    client.post(MAPS, a_config_map("a", labels={"mine": "no"}, v="1"))
     client.merge(f"{MAPS}/a", {"metadata": {"labels": {"mine": "yes"}}, "data": {"v": "2"}})
     client.merge(f"{MAPS}/a", {"data": {"v": "3"}})
     gone = client.merge(f"{MAPS}/a", {"metadata": {"labels": {"mine": "no"}}, "data": {"v": "4"}}).body
@@ -37,32 +37,32 @@ def test_a_selection_sees_objects_come_and_go_that_only_changed(client: Client) 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}], ids=["no-version", "version-0"])
 def test_without_a_moment_what_is_there_comes_first(client: Client, query: dict[str, str]) -> None:
-    client.post(MAPS, a_map("b", v="b"))
-    client.post(MAPS, a_map("a", v="a"))
+    client.post(MAPS, a_config_map("b", v="b"))
+    client.post(MAPS, a_config_map("a", v="a"))
     watcher = client.watch(MAPS, **query)
     client.merge(f"{MAPS}/a", {"data": {"v": "c"}})
     assert heard(events(watcher)) == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "c")]
 
 
 def test_from_a_moment_of_the_past_everything_since(client: Client) -> None:
-    since = client.post(MAPS, a_map("a", v="1")).body["metadata"]["resourceVersion"]
+    since = client.post(MAPS, a_config_map("a", v="1")).body["metadata"]["resourceVersion"]
     client.merge(f"{MAPS}/a", {"data": {"v": "2"}})
     client.delete(f"{MAPS}/a")
     watcher = client.watch(MAPS, resourceVersion=since)
-    client.post(MAPS, a_map("a", v="3"))
+    client.post(MAPS, a_config_map("a", v="3"))
     assert heard(events(watcher)) == [("MODIFIED", "2"), ("DELETED", "2"), ("ADDED", "3")]
 
 
 def test_a_moment_of_the_future_is_waited_for(client: Client) -> None:
     client.get(MAPS)
     watcher = client.watch(MAPS, resourceVersion=str(client.server.revision + 1))
-    client.post(MAPS, a_map("a", v="1"))
+    client.post(MAPS, a_config_map("a", v="1"))
     client.merge(f"{MAPS}/a", {"data": {"v": "2"}})
     assert heard(events(watcher)) == [("MODIFIED", "2")]
 
 
 def test_a_forgotten_moment_is_an_error_line_and_the_end(client: Client) -> None:
-    since = client.post(MAPS, a_map("a")).body["metadata"]["resourceVersion"]
+    since = client.post(MAPS, a_config_map("a")).body["metadata"]["resourceVersion"]
     client.merge(f"{MAPS}/a", {"data": {"v": "2"}})
     oldest = client.server.compact()
     watcher = client.watch(MAPS, resourceVersion=since)
@@ -73,7 +73,7 @@ def test_a_forgotten_moment_is_an_error_line_and_the_end(client: Client) -> None
 
 
 def test_writes_that_change_nothing_are_not_heard(client: Client) -> None:
-    before = client.post(MAPS, a_map("a", v="1")).body
+    before = client.post(MAPS, a_config_map("a", v="1")).body
     watcher = client.watch(MAPS, resourceVersion=before["metadata"]["resourceVersion"])
     assert client.merge(f"{MAPS}/a", {"data": {"v": "1"}}).body == before
     assert client.ask("PUT", f"{MAPS}/a", before).body == before
@@ -82,7 +82,7 @@ def test_writes_that_change_nothing_are_not_heard(client: Client) -> None:
 
 def test_who_does_not_keep_up_is_cut_off_after_what_was_kept_for_him(clock: HandClock) -> None:
     client = Client(SimulatedApiServer(clock, watch_buffer=3))
-    client.post(MAPS, a_map("a", v="0"))
+    client.post(MAPS, a_config_map("a", v="0"))
     slow = client.watch(MAPS, resourceVersion=str(client.server.revision))
     quick = client.watch(MAPS, resourceVersion=str(client.server.revision))
     for value in "12345":
@@ -97,7 +97,7 @@ def test_who_does_not_keep_up_is_cut_off_after_what_was_kept_for_him(clock: Hand
 def test_what_is_there_at_the_beginning_never_counts_as_slowness(clock: HandClock) -> None:
     client = Client(SimulatedApiServer(clock, watch_buffer=3))
     for name in "abcde":
-        client.post(MAPS, a_map(name))
+        client.post(MAPS, a_config_map(name))
     assert len(events(client.watch(MAPS))) == 5
 
 
@@ -124,7 +124,7 @@ def test_without_a_wish_a_watch_ends_after_half_an_hour_at_the_earliest(client: 
 
 
 def test_initial_events_end_with_a_marked_bookmark(client: Client) -> None:
-    client.post(MAPS, a_map("a"))
+    client.post(MAPS, a_config_map("a"))
     streaming = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     (kind, _), (mark, obj) = events(client.watch(MAPS, **streaming))
     assert (kind, mark) == ("ADDED", "BOOKMARK")
@@ -133,8 +133,8 @@ def test_initial_events_end_with_a_marked_bookmark(client: Client) -> None:
 
 def test_watching_one_object_by_name(client: Client) -> None:
     watcher = client.watch(f"{MAPS}/a")
-    client.post(MAPS, a_map("a", v="1"))
-    client.post(MAPS, a_map("b", v="2"))
+    client.post(MAPS, a_config_map("a", v="1"))
+    client.post(MAPS, a_config_map("b", v="2"))
     assert heard(events(watcher)) == [("ADDED", "1")]
 
 
@@ -177,7 +177,7 @@ def test_events_are_watched_in_both_spellings(client: Client) -> None:
 
 
 def test_lines_are_json_without_line_breaks(client: Client) -> None:
-    client.post(MAPS, a_map("a", v="one\ntwo"))
+    client.post(MAPS, a_config_map("a", v="one\ntwo"))
     (line,) = client.watch(MAPS).take(0.0)
     assert b"\n" not in line
     assert json.loads(line)["object"]["data"]["v"] == "one\ntwo"
