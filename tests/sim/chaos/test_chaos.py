@@ -29,7 +29,7 @@ from ullage.sim.chaos.story import (
 
 HELD = ChaosJob(name="a", at=10.0, kind=JobKind.CLAIM)
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
-SEEDS = 30
+SEEDS = 60
 
 
 def test_a_story_is_read_as_it_was_written() -> None:
