@@ -3,14 +3,15 @@
 import pytest
 from msgspec import structs
 
-from tests.decide.preemption.fleets import NOW, a_node, a_pod, digest, fleet, leased
+from tests.decide.preemption.fleets import GIB, NOW, a_node, a_pod, digest, fleet, leased
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine
 from ullage.decide.preemption.nominated import place_beside_nominated
-from ullage.model.claim import DevicePolicy, DeviceRequest, TopologyMode
+from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.pod import Pod
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import PodMatcher, PodTerm
+from ullage.model.units import Bytes
 from ullage.model.verdict import Reason
 
 HOST = "kubernetes.io/hostname"
@@ -52,6 +53,17 @@ def test_exactly_the_gpus_are_kept_that_are_being_freed() -> None:
     assert placed_on(engine, a_pod("p", gpus=1, ask=first)) == "a 0"
     assert placed_on(engine, a_pod("p", gpus=1, ask=first), nominated) == Reason.PREFERRED_GPUS_TAKEN
     assert placed_on(engine, a_pod("p", gpus=1), nominated) in ("a 2", "a 4")
+
+
+@pytest.mark.parametrize("nominated", [True, False], ids=["nominated", "nobody-nominated"])
+def test_a_part_of_a_gpu_is_not_taken_from_one_that_waits_for_the_last_containers_of_its_victims(
+    nominated: bool,
+) -> None:
+    """What holds GPU 0 is no pod that leaves: which GPUs the nominated pod gets is not known yet."""
+    engine = fleet(leased("a", 2), a_pod("seen in use", on="a", gpus=(0,), priority=99))
+    victim = a_pod("p", gpus=1, ask=DeviceRequest(exclusivity=Exclusivity.SHARED, memory=Bytes(20 * GIB)))
+    first = [a_pod("first", gpus=2, priority=10, nominated="a")] if nominated else []
+    assert placed_on(engine, victim, *first) == (Reason.TOO_FEW_GPUS if nominated else "a 1")
 
 
 def test_room_is_kept_before_its_victims_are_seen_to_leave() -> None:

@@ -3,12 +3,16 @@
 For the pod being placed, nominated pods of the same or higher priority count as placed; lower ones do not.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
 
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
-from ullage.decide.placement.filters.codes import Codes
+from ullage.decide.placement.filters.codes import CODE, Codes
+from ullage.model.claim import Exclusivity
 from ullage.model.pod import Pod
 from ullage.model.units import Instant
+from ullage.model.verdict import Reason
 
 
 def nominated_ahead(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod]) -> list[Pod]:
@@ -27,14 +31,36 @@ def nominated_ahead(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod])
 
 def place_nominated(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod], *, now: Instant) -> bool:
     """Place the nominated pods that count for this pod; to be called in a what-if. Return whether there were any."""
-    snapshot, ahead = engine.snapshot, nominated_ahead(engine, pod, nominated)
+    ahead = nominated_ahead(engine, pod, nominated)
+    _hold_ahead(engine, ahead, now)
+    return bool(ahead)
+
+
+def _hold_ahead(engine: PlacementEngine, ahead: Iterable[Pod], now: Instant) -> list[int]:
+    """Place nominated pods. Returns the rows of nodes on which their devices are not known: their number counts."""
+    snapshot, unsure = engine.snapshot, list[int]()
     for other in ahead:
         placement = placement_to_be(engine, other, now=now)
         if placement is None:
-            snapshot.assume(other, other.nominated)  # its devices are not known, its number counts
+            snapshot.assume(other, other.nominated)
+            unsure.append(snapshot.columns.rows[other.nominated])
         else:
             hold(snapshot, other, placement)
-    return bool(ahead)
+    return unsure
+
+
+def _shut(engine: PlacementEngine, pod: Pod, unsure: Sequence[int], closed: Codes | None) -> Codes | None:
+    """Closed rows, with those where a pod with a part of a GPU could take what a nominated pod waits for.
+
+    Whole GPUs are counted among the node's resources. Parts are not: on the GPU that was made free first, the pod that
+    was evicted from another would be in the way at once, and be evicted for ever.
+    """
+    ask = pod.shape.devices
+    if not unsure or ask is None or ask.exclusivity is Exclusivity.EXCLUSIVE:
+        return closed
+    shut = np.zeros(engine.snapshot.columns.size, np.uint8) if closed is None else closed.copy()
+    shut[list(unsure)] = CODE[Reason.TOO_FEW_GPUS]
+    return shut
 
 
 def place_beside_nominated(
@@ -46,10 +72,11 @@ def place_beside_nominated(
     """
     if not nominated and not pod.nominated:
         return engine.place(pod, now=now, closed=closed)
+    ahead = nominated_ahead(engine, pod, nominated)
     with engine.snapshot.what_if():
-        any_ahead = place_nominated(engine, pod, nominated, now=now)
+        closed = _shut(engine, pod, _hold_ahead(engine, ahead, now), closed)
         answer = _own_node(engine, pod, now, closed) or engine.place(pod, now=now, closed=closed)
-    if not any_ahead or isinstance(answer, NoFit):
+    if not ahead or isinstance(answer, NoFit):
         return answer
     alone = engine.place_on(pod, answer.node, now=now)
     return answer if isinstance(alone, Placement) else NoFit(1, {alone: 1})
