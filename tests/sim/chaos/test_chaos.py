@@ -1,5 +1,6 @@
 """Chaos: stories are data, seeds are stories, planted bugs are found, and failing stories shrink."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from ullage.errors import UserError
 from ullage.kube.client.transport import Request
 from ullage.sim.apiserver.network_faults import Latency, NetworkFault
 from ullage.sim.chaos import liveness
+from ullage.sim.chaos.aimed import SELDOM
 from ullage.sim.chaos.coverage import FaultCoverage, call_site
 from ullage.sim.chaos.generate import generated_story
 from ullage.sim.chaos.network import POSSIBLE, VERBS, ChaosNetwork
@@ -91,6 +93,31 @@ def test_a_fault_of_one_verb_leaves_other_calls_alone_and_all_are_counted() -> N
         ("scheduler get pods", "partition"): 1,
     }
     assert ("scheduler delete pods", "409", 0) in met.missing(20, POSSIBLE)
+
+
+def test_a_fault_of_one_call_site_strikes_its_next_call_and_no_later_one() -> None:
+    met = FaultCoverage()
+    network = ChaosNetwork("scheduler-2", 1, Latency(), met)
+    end = network.begin(ChaosFault(at=0.0, kind=FaultKind.BROKEN, amount=1.0, only="scheduler delete pods"))
+    pods, nodes = "/api/v1/namespaces/a/pods/b", "/api/v1/nodes/n"
+    assert [network.fault(_call(*one)) for one in (("DELETE", nodes), ("GET", pods))] == [None, None]
+    assert [network.fault(_call("DELETE", pods)) for _ in range(2)] == [NetworkFault.BROKEN, None]
+    end()
+    network.begin(ChaosFault(at=0.0, kind=FaultKind.BROKEN, amount=1.0, only="controller delete"))
+    assert network.fault(_call("DELETE", pods)) is None
+    network.begin(ChaosFault(at=0.0, kind=FaultKind.BROKEN, amount=1.0, only="scheduler delete"))
+    assert [network.fault(_call("DELETE", one)) for one in (pods, nodes)] == [NetworkFault.BROKEN] * 2
+
+
+def test_seldom_calls_of_what_is_in_a_story_are_aimed_at() -> None:
+    aimed = Counter[str]()
+    for seed in range(400):
+        story = generated_story(seed)
+        sites = [one.only for one in story.faults if one.at_one_site]
+        aimed.update(sites)
+        assert story.vms or not any("virtualmachine" in one for one in sites)
+        assert story.real_agents or not any(one.startswith("agent ") for one in sites)
+    assert set(aimed) == {f"{process} {call}" for process, calls in SELDOM.items() for call in calls}
 
 
 def test_a_fault_of_lists_comes_with_what_makes_a_process_list_again() -> None:

@@ -1,7 +1,7 @@
 """Injection of faults into a running world: each kind is one short function that begins it and returns its end."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -93,7 +93,7 @@ class FaultInjector:
             return None  # refused by the API server, as it refuses people too
 
     def _network(self, fault: ChaosFault) -> End:
-        name = fault.one_of(sorted(self._networks))
+        name = _chosen(fault, self._networks)
         network = self._networks[name]
         if not isinstance(network, ChaosNetwork):
             raise TypeError(f"{name} has no chaos network")
@@ -101,7 +101,7 @@ class FaultInjector:
 
     def _cut_watches(self, fault: ChaosFault) -> End | None:
         """Cut the watches of a process: the one that a fault of its network with the same number strikes."""
-        name = fault.one_of(sorted(self._networks))
+        name = _chosen(fault, self._networks)
         process, network = self._world.loops.processes.get(name), self._networks[name]
         if process is None:
             return None
@@ -246,7 +246,7 @@ class FaultInjector:
         return self._world.actors.let_controllers_go_on
 
     def _process(self, fault: ChaosFault) -> SimulatedProcess:
-        return self._world.loops.processes[fault.one_of(sorted(self._world.loops.processes))]
+        return self._world.loops.processes[_chosen(fault, self._world.loops.processes)]
 
     def _node(self, fault: ChaosFault) -> str | None:
         nodes = sorted(self._world.observers.mirror.nodes)
@@ -260,6 +260,12 @@ class FaultInjector:
     def _if_there(self, node: str, act: Callable[[], None]) -> None:
         if node in self._world.agents.nodes():
             act()
+
+
+def _chosen(fault: ChaosFault, names: Collection[str]) -> str:
+    """Process of a fault: one of those that it names, which may have replicas, or else any."""
+    process = fault.only.partition(" ")[0]
+    return fault.one_of(sorted(name for name in names if name.rstrip("-0123456789") == process) or sorted(names))
 
 
 def _stop(process: SimulatedProcess, seconds: float) -> None:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ullage.sim.chaos.aimed import aimed_faults
 from ullage.sim.chaos.network import CRASHES, POSSIBLE
 from ullage.sim.chaos.story import (
     KARPENTER_FAULTS,
@@ -48,7 +49,7 @@ def generated_story(seed: int) -> ChaosStory:
     dra = not real_agents and random.Random(f"chaos/{seed}/dra").random() < 0.4  # other draws stay as they are
     jobs = _jobs(chance, mig, vms)
     faults = tuple(_narrowed(_faults(chance, impossible if dra else impossible | {_DRA_FAULT}), seed))
-    return ChaosStory(
+    story = ChaosStory(
         seed=seed,
         nodes=nodes,
         pools=pools,
@@ -60,6 +61,7 @@ def generated_story(seed: int) -> ChaosStory:
         dra=dra,
         ends_at=FAULTS_END,
     )
+    return replace(story, faults=(*faults, *aimed_faults(story)))
 
 
 def _jobs(chance: random.Random, mig: bool, vms: bool) -> list[ChaosJob]:

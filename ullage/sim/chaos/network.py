@@ -48,7 +48,9 @@ class _Window:
     kind: FaultKind
     rate: float
     only: str
-    """Verb of the calls that it strikes; empty for any."""
+    """Calls that it strikes, as a story names them; empty for any."""
+    once: bool
+    """True if it ends with its first strike."""
 
 
 @dataclass(slots=True)
@@ -87,9 +89,9 @@ class ChaosNetwork(NetworkConditions):
                 self._partitions += 1
                 self.partitioned = True
                 return self._reunite
-        window = _Window(fault.kind, fault.amount, fault.only)
+        window = _Window(fault.kind, fault.amount, fault.only, once=fault.at_one_site)
         self._windows.append(window)
-        return lambda: self._windows.remove(window)
+        return lambda: self._windows.remove(window) if window in self._windows else None
 
     def crash_at(self, fault: ChaosFault, crash: Callable[[], None]) -> None:
         """Crash or stop the process at its call with this number from now: before the server gets it, or after it."""
@@ -130,7 +132,7 @@ class ChaosNetwork(NetworkConditions):
     def _crash(self, site: str) -> NetworkFault | None:
         verb = verb_of(site)
         for one in self._crashes:
-            if verb in _STREAMS or one.only not in ("", verb):
+            if verb in _STREAMS or not _strikes(one.only, site):
                 continue
             one.calls -= 1
             if one.calls <= 0:
@@ -146,9 +148,11 @@ class ChaosNetwork(NetworkConditions):
     def _strike(self, site: str) -> NetworkFault | None:
         verb = verb_of(site)
         for window in self._windows:
-            if window.only not in ("", verb):
+            if not _strikes(window.only, site):
                 continue
             if window.kind.value in POSSIBLE[verb] and self._draws.random() < window.rate:
+                if window.once:
+                    self._windows.remove(window)
                 self._coverage.faults[site, window.kind.value] += 1
                 return NETWORK_FAULT_OF[window.kind]
         return None
@@ -171,3 +175,9 @@ class ChaosNetwork(NetworkConditions):
     def _reunite(self) -> None:
         self._partitions = max(0, self._partitions - 1)
         self.partitioned = self._partitions > 0
+
+
+def _strikes(only: str, site: str) -> bool:
+    """True if `only` names a call site, its verb, or its process and verb."""
+    process, verb, _ = site.split(" ")
+    return only in ("", verb, f"{process} {verb}", site)

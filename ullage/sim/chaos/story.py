@@ -119,6 +119,7 @@ NETWORK_FAULTS = (
     FaultKind.EXPIRED,
 )
 """Faults of single calls. Each strikes a share of the calls of one process for a time."""
+_STOPS = (FaultKind.FREEZE, FaultKind.FREEZE_AFTER_CALL, FaultKind.PARTITION)
 KARPENTER_FAULTS = (
     FaultKind.KARPENTER_NO_CAPACITY,
     FaultKind.KARPENTER_STOPS,
@@ -175,7 +176,16 @@ class ChaosFault:
     amount: float = 0.0
     """Share of calls, number of calls, or seconds, by kind."""
     only: str = ""
-    """Verb of the calls that a fault of single calls strikes; empty for any. Rare calls are struck so."""
+    """Calls that a fault strikes; empty for any. Rare calls are struck so.
+
+    `delete` strikes calls of one verb, `scheduler list` those of one process, and `scheduler` only chooses the process.
+    `scheduler delete leases` is one call site: the next call there is struck, and no later one.
+    """
+
+    @property
+    def at_one_site(self) -> bool:
+        """True if it strikes one call site, once."""
+        return self.only.count(" ") == 2
 
     def one_of(self, candidates: Sequence[T]) -> T:
         """Target among candidates, of which there is one at least."""
@@ -206,6 +216,14 @@ class ChaosStory:
     def vms(self) -> bool:
         """True if VMs come."""
         return any(job.kind is JobKind.VM for job in self.jobs)
+
+    @property
+    def behind_seconds(self) -> float:
+        """Seconds by which faults keep a process behind, at most: it decides or writes by what it knew before them."""
+        late = [one.amount for one in self.faults if one.kind in (FaultKind.STALE_WATCH, FaultKind.SLOW)]
+        cut = [one for one in self.faults if one.kind in NETWORK_FAULTS and not one.at_one_site]
+        without = [one.seconds for one in (*cut, *(one for one in self.faults if one.kind in _STOPS))]
+        return max(late, default=0.0) + max(without, default=0.0)
 
     @property
     def healed_at(self) -> float:

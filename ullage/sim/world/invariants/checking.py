@@ -35,7 +35,7 @@ class InvariantChecker:
         ContainerChecks(mirror, self.report, SCHEDULER)
         self._gpus = GpuChecks(mirror, server, self.report, ours)
         OrderChecks(mirror, self.report, SCHEDULER)
-        PlacementChecks(mirror, server, self.report, SCHEDULER)
+        self.placement = PlacementChecks(mirror, server, self.report, SCHEDULER)
         QuietChecks(mirror, server, self.report, SCHEDULER)
         self._gangs = GangChecks(mirror, server, self.report, SCHEDULER)
         DisruptionChecks(mirror, server, self.report, ours)

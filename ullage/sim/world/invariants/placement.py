@@ -26,6 +26,8 @@ class PlacementChecks:
         self._mirror = mirror
         self._report = report
         self._scheduler = scheduler
+        self.race_seconds = RACE_SECONDS
+        """Seconds for which the scheduler may not yet have observed a change. Longer where faults keep it behind."""
         self._changed: dict[str, float] = {}
         self._stored: dict[str, bytes] = {}
         self._nodes: dict[str, Node] = {}
@@ -67,9 +69,9 @@ class PlacementChecks:
     def _bound(self, step: ObjectChange[StoredPod], pod: StoredPod) -> None:
         for device in pod.devices:
             since = self._broken.get((pod.node, device))
-            if since is not None and step.at - since > RACE_SECONDS:
+            if since is not None and step.at - since > self.race_seconds:
                 self._say(step, pod, "no pod on a broken GPU", f"it was bound to GPU {device} of {pod.node}")
-        if step.at - self._changed.get(pod.node, step.at) <= RACE_SECONDS:
+        if step.at - self._changed.get(pod.node, step.at) <= self.race_seconds:
             return
         node = self._facts(pod.node)
         query = PodQuery(read_pod(decode_object(PODS, step.stored, str(pod.key))), ClusterSnapshot())
