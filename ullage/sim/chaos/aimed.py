@@ -98,8 +98,10 @@ def _beginning(chance: random.Random, ends_at: float) -> Iterator[ChaosFault]:
     kinds = [one for one in (*NETWORK_FAULT_OF, *_LASTING) if one.value in POSSIBLE[verb]]
     kind, at = chance.choice(kinds), round(chance.uniform(30.0, ends_at - 60.0), 1)
     if kind in _LASTING:
+        # It asks what the API server serves after two seconds, and lists all that in the moments after.
         yield ChaosFault(at=at, kind=FaultKind.CRASH, only=process)
-        yield ChaosFault(at=round(at + 1.0, 1), kind=kind, seconds=20.0, amount=5.0, only=process)
+        then = round(at + chance.uniform(2.0, 2.2), 2)
+        yield ChaosFault(at=then, kind=kind, seconds=20.0, amount=0.5, only=process)
         return
     yield ChaosFault(at=at, kind=kind, seconds=10.0, amount=0.7, only=f"{process} {verb}")
     if verb == "list":
