@@ -1,4 +1,4 @@
-"""What is told of binds: Events make way while many pods are being bound, and the log says how long a pod waited."""
+"""What is told of binds: Events make way, the log says how long a pod waited, its claim that GPUs are held for it."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,8 @@ from structlog.testing import capture_logs
 from tests.control.scheduling.fleet import submit
 from tests.control.scheduling.stage import NS, Setting, Stage, play
 from ullage.act.concurrency import each
-from ullage.kube.client.resources import PODS
+from ullage.kube.client.resources import GPU_CLAIMS, PODS
+from ullage.sim.apiserver.network_faults import Latency
 
 pytestmark = pytest.mark.story
 
@@ -58,3 +59,14 @@ def test_a_pod_that_waited_is_told_of_with_the_seconds_it_waited() -> None:
     waited = {str(one["pod"]): float(one["waited"]) for one in told if one["event"] == "bound"}
     assert waited[f"{NS}/first"] < 1
     assert 40 <= waited[f"{NS}/second"] < 60
+
+
+def test_a_claim_says_that_gpus_are_held_for_its_pod_while_the_bind_takes_long() -> None:
+    async def story(stage: Stage) -> None:
+        phases = list[str]()
+        stage.server.listen(GPU_CLAIMS.id, lambda one: phases.append(one.after.obj.get("status", {}).get("phase", "")))
+        await submit(stage.api, NS, "p", 2)
+        await stage.at_rest(120)
+        assert [phase for phase in dict.fromkeys(phases) if phase] == ["Reserved", "Bound"]
+
+    play(Setting(nodes=1, latency=Latency(default=4.0, watch=0.05)), story)
