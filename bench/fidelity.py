@@ -83,8 +83,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def begun(tree: str, path: Path) -> FidelityRun:
-    """The run that was cut off on this tree; a new one if there is none."""
-    kept = msgspec.json.decode(path.read_bytes(), type=FidelityRun) if path.exists() else FidelityRun()
+    """The run that was cut off on this tree; a new one if there is none, or only one that another tree wrote."""
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=FidelityRun)
+    except (FileNotFoundError, msgspec.ValidationError):
+        kept = FidelityRun()
     return kept if kept.tree == tree and kept.missing else FidelityRun(tree=tree)
 
 

@@ -45,6 +45,11 @@ def test_nothing_is_kept_at_first(tmp_path: Path) -> None:
     assert begun("now", tmp_path / "kept.json") == FidelityRun(tree="now")
 
 
+def test_what_an_older_program_kept_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / "kept.json").write_text('{"tree": "now", "stories": [{"number": 1, "wait": 3.0}]}')
+    assert begun("now", tmp_path / "kept.json") == FidelityRun(tree="now")
+
+
 @pytest.mark.parametrize(
     ("last", "broken"),
     [

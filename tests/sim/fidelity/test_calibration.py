@@ -16,7 +16,13 @@ from ullage.testing.fidelity.simulated import simulated_spec
 from ullage.testing.fidelity.stories import FidelityStory
 
 BUSY = MeasuredLatency(
-    calls={"GET": 0.01, "POST": 0.03, "PATCH": 0.02, "DELETE": 0.05}, watch=0.025, start=0.04, end=0.03
+    calls={"GET": 0.01, "POST": 0.03, "PATCH": 0.02, "DELETE": 0.05},
+    watch=0.025,
+    start=0.04,
+    end=0.03,
+    buy=0.05,
+    boot=0.05,
+    gpus=0.05,
 )
 
 
@@ -28,7 +34,7 @@ def test_what_is_measured_is_what_the_simulator_was_told(told: MeasuredLatency) 
         async with started_world(spec) as world:
             network = NetworkConditions(seed=1, latency=spec.latency)
             client = RestApi(InMemoryTransport(world.server, network=network), rng=random.Random(1), lossless=True)
-            found = await measured_latency(client)
+            found = await measured_latency(client, world.clock)
             assert not world.hand.all_of(PODS)
             assert not world.hand.all_of(NODES)
             return found
@@ -36,5 +42,7 @@ def test_what_is_measured_is_what_the_simulator_was_told(told: MeasuredLatency) 
     with unlogged():
         found = run_virtual(live())
     assert found.calls == {method: pytest.approx(seconds, rel=0.15) for method, seconds in told.calls.items()}
+    assert 0 < found.buy < 4 * sum(told.calls.values()), "a few calls"
+    assert 0 < found.boot < 10 * sum(told.calls.values())
     for measured, meant in ((found.watch, told.watch), (found.start, told.start), (found.end, told.end)):
         assert measured == pytest.approx(meant, rel=0.2, abs=0.001)

@@ -6,25 +6,26 @@ they cost is theirs, and a difference there is a difference.
 
 import asyncio
 import statistics
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
+from ullage.clock import Clock
 from ullage.kube.client.api import DELETE_NOW, Binding, KubeApi, MergePatch
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import LEASES, NODES, PODS
 from ullage.testing.builders import a_node
 from ullage.testing.controlplane.components import KWOK_NODE_ANNOTATION
+from ullage.testing.fidelity.cloud_latency import cloud_latencies
 from ullage.testing.fidelity.manifests import NS, pod
+from ullage.testing.fidelity.seen_steps import SeenSteps, watched
 
 ROUNDS = 12
 WARM_UP = 3
 """Rounds that do not count: connections are opened, and code runs for the first time."""
 WORK_SECONDS = 0.2
 """Work of each pod."""
-PATIENCE_SECONDS = 30.0
 _NODE = "calibration"
 
 
@@ -39,10 +40,22 @@ class MeasuredLatency(msgspec.Struct, frozen=True, kw_only=True):
     """Median from the bind of a pod to its running on a KWOK node."""
     end: float
     """Median from the time at which a pod's work is done to its having ended."""
+    buy: float
+    """Median of a call to the cloud."""
+    boot: float
+    """Median from the time at which a machine is due to its node."""
+    gpus: float
+    """Median by which a node's GPUs are later than they are due, counted from the node."""
 
 
 QUIET = MeasuredLatency(
-    calls={"GET": 0.003, "POST": 0.004, "PATCH": 0.005, "DELETE": 0.004}, watch=0.003, start=0.01, end=0.01
+    calls={"GET": 0.002, "POST": 0.002, "PATCH": 0.002, "DELETE": 0.002},
+    watch=0.001,
+    start=0.004,
+    end=0.005,
+    buy=0.005,
+    boot=0.01,
+    gpus=0.01,
 )
 """About what a quiet machine of two cores shows."""
 
@@ -54,51 +67,46 @@ class _Samples:
     start: list[float] = field(default_factory=list)
     end: list[float] = field(default_factory=list)
 
+    cloud: list[tuple[float, float, float]] = field(default_factory=list)
+
     def medians(self) -> MeasuredLatency:
         calls = {method: _median(times) for method, times in sorted(self.calls.items())}
-        return MeasuredLatency(calls=calls, watch=_median(self.watch), start=_median(self.start), end=_median(self.end))
+        buy, boot, gpus = (_median(times) for times in zip(*self.cloud, strict=True))
+        return MeasuredLatency(
+            calls=calls,
+            watch=_median(self.watch),
+            start=_median(self.start),
+            end=_median(self.end),
+            buy=buy,
+            boot=boot,
+            gpus=gpus,
+        )
 
 
-class _SeenPods:
-    """Times at which a client first saw each step of a pod's life."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], float] = {}
-        self._changed = asyncio.Event()
-
-    def note(self, pod: JsonObject, at: float) -> None:
-        steps = ["created", pod["status"].get("phase", "")]
-        steps += ["bound"] if pod["spec"].get("nodeName") else []
-        for step in steps:
-            self._seen.setdefault((pod["metadata"]["name"], step), at)
-        self._changed.set()
-
-    async def when(self, name: str, step: str) -> float:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while (name, step) not in self._seen:
-                self._changed.clear()
-                await self._changed.wait()
-        return self._seen[name, step]
-
-
-async def measured_latency(api: KubeApi, rounds: int = ROUNDS) -> MeasuredLatency:
-    """Medians of so many rounds. Leaves nothing behind."""
+async def measured_latency(api: KubeApi, clock: Clock) -> MeasuredLatency:
+    """Medians of some rounds. Leaves nothing behind. `clock` is that of the cloud."""
     node = a_node(_NODE)
     node["metadata"]["annotations"] = dict([KWOK_NODE_ANNOTATION])
     await api.create(NODES, node)
     try:
-        async with _watched(api) as seen:
-            samples = _Samples()
-            for number in range(-WARM_UP, rounds):
-                if number == 0:
-                    samples = _Samples()
-                await _round(api, f"calibration-{number + WARM_UP}", seen, samples)
-        return samples.medians()
+        samples = await _rounds(api)
     finally:
         await api.delete(NODES, _NODE, how=DELETE_NOW)
+    samples.cloud = await cloud_latencies(api, clock)
+    return samples.medians()
 
 
-async def _round(api: KubeApi, name: str, seen: _SeenPods, samples: _Samples) -> None:
+async def _rounds(api: KubeApi) -> _Samples:
+    samples = _Samples()
+    async with watched(api, PODS.whole(), _life, NS) as seen:
+        for number in range(-WARM_UP, ROUNDS):
+            if number == 0:
+                samples = _Samples()
+            await _round(api, f"calibration-{number + WARM_UP}", seen, samples)
+    return samples
+
+
+async def _round(api: KubeApi, name: str, seen: SeenSteps, samples: _Samples) -> None:
     """One pod, bound by hand, beside a Lease: the calls of a placement."""
     one = pod(name, 0, runs=WORK_SECONDS, schedulerName="nobody", restartPolicy="Never")
     lease = {"metadata": {"name": name, "namespace": NS}, "spec": {"holderIdentity": name}}
@@ -124,24 +132,12 @@ async def _round(api: KubeApi, name: str, seen: _SeenPods, samples: _Samples) ->
     await api.delete(PODS, name, NS, how=DELETE_NOW)
 
 
-@asynccontextmanager
-async def _watched(api: KubeApi) -> AsyncIterator[_SeenPods]:
-    seen, pods = _SeenPods(), PODS.whole()
-    since = (await api.list(pods, NS)).resource_version
-
-    async def follow() -> None:
-        async for events in api.watch(pods, NS, since=since):
-            now = _now()
-            for event in events:
-                if event.object is not None:
-                    seen.note(event.object, now)
-
-    following = asyncio.create_task(follow())
-    try:
-        yield seen
-    finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+def _life(pod: JsonObject) -> Iterator[str]:
+    """Steps in the life of a pod."""
+    yield "created"
+    yield pod["status"].get("phase", "")
+    if pod["spec"].get("nodeName"):
+        yield "bound"
 
 
 def _now() -> float:

@@ -1,6 +1,9 @@
 """Plays a fidelity story in the simulator. Blocks; needs no loop."""
 
-from ullage.kube.client.resources import NODES, PODS
+import copy
+
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import NODE_PROVISIONERS, NODES, PODS
 from ullage.sim.apiserver.network_faults import Latency
 from ullage.sim.apiserver.storage.store import StoredChange
 from ullage.sim.controllers.wiring import ControllerManagerSettings
@@ -36,11 +39,25 @@ def simulated_spec(story: FidelityStory, latency: MeasuredLatency = QUIET, seed:
     """World in which the story begins."""
     return WorldSpec(
         seed=seed,
-        objects=tuple(story.objects),
-        cloud=CloudSpec(latency=latency.calls["GET"] + latency.calls["POST"]),
+        objects=tuple(_late(one, latency) for one in story.objects),
+        cloud=CloudSpec(latency=latency.buy),
         actors=ControllerManagerSettings(seed=seed, behaviour=_kubelets(latency)),
         latency=_network(latency),
     )
+
+
+def _late(manifest: JsonObject, latency: MeasuredLatency) -> JsonObject:
+    """The same, and if it is a pool: with machines that are as late as those of the real cloud.
+
+    The simulated cloud makes a machine halfway through its call.
+    """
+    if manifest["kind"] != NODE_PROVISIONERS.kind:
+        return manifest
+    made: JsonObject = copy.deepcopy(manifest)
+    said = made["spec"]["provider"]["parameters"]
+    late = {"bootSeconds": latency.boot - latency.buy / 2, "gpuSeconds": latency.gpus}
+    said |= {name: str(max(0.0, round(float(said[name]) + seconds, 4))) for name, seconds in late.items()}
+    return made
 
 
 def _network(latency: MeasuredLatency) -> Latency:
