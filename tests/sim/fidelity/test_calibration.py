@@ -17,6 +17,7 @@ from ullage.testing.fidelity.stories import FidelityStory
 
 BUSY = MeasuredLatency(
     calls={"GET": 0.01, "POST": 0.03, "PATCH": 0.02, "DELETE": 0.05},
+    each=0.01,
     watch=0.025,
     start=0.04,
     end=0.03,
@@ -41,8 +42,14 @@ def test_what_is_measured_is_what_the_simulator_was_told(told: MeasuredLatency) 
 
     with unlogged():
         found = run_virtual(live())
-    assert found.calls == {method: pytest.approx(seconds, rel=0.15) for method, seconds in told.calls.items()}
+    # A call takes up to a fifth more or less, by chance.
+    assert found.calls == {method: pytest.approx(seconds, rel=0.2) for method, seconds in told.calls.items()}
     assert 0 < found.buy < 4 * sum(told.calls.values()), "a few calls"
     assert 0 < found.boot < 10 * sum(told.calls.values())
-    for measured, meant in ((found.watch, told.watch), (found.start, told.start), (found.end, told.end)):
+    for measured, meant in (
+        (found.each, told.each),
+        (found.watch, told.watch),
+        (found.start, told.start),
+        (found.end, told.end),
+    ):
         assert measured == pytest.approx(meant, rel=0.2, abs=0.001)

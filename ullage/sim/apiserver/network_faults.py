@@ -46,6 +46,9 @@ class Latency:
     spread: float = 0.0
     """Share of the latency that is added at most."""
     watch: float = 0.0
+    each: float = 0.0
+    """Seconds for which a call keeps client and server busy: calls of one client at the same time wait for each other
+    so long."""
 
 
 Script = Callable[[Request], NetworkFault | None]
@@ -61,6 +64,7 @@ class NetworkConditions:
         """True while nothing gets through."""
         self._chance = random.Random(seed)
         self._scripts: list[Script] = []
+        self._busy_until = 0.0
 
     def script(self, script: Script) -> Callable[[], None]:
         """Let a function decide about calls before the random draw; the returned function removes it."""
@@ -98,6 +102,12 @@ class NetworkConditions:
         if base <= 0:
             return 0.0
         return base * (1 + self.latency.spread * self._chance.random())
+
+    def turn(self, now: float) -> float:
+        """Seconds until the next call has its turn, counted from the steady time `now`."""
+        began = max(now, self._busy_until)
+        self._busy_until = began + self.latency.each
+        return began - now
 
     def cuts_stream(self) -> bool:
         return self.odds.stream_cut > 0 and self._chance.random() < self.odds.stream_cut

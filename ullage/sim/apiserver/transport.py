@@ -38,7 +38,8 @@ class InMemoryTransport:
     async def send(self, request: Request) -> Response:
         """One call. Its effect happens halfway: before it the request is on the way, after it the answer is."""
         delay = self.network.delay(request.method)
-        await self._travel(request, delay / 2)
+        turn = self.network.turn(asyncio.get_running_loop().time())
+        await self._travel(request, turn + delay / 2)
         fault = self.network.fault(request)
         if fault is NetworkFault.REFUSED:
             raise Unreachable(f"{request.method} {request.path}: connection refused")

@@ -26,6 +26,8 @@ WARM_UP = 3
 """Rounds that do not count: connections are opened, and code runs for the first time."""
 WORK_SECONDS = 0.2
 """Work of each pod."""
+AT_ONCE = 6
+"""Calls at the same time, about those of a gang."""
 _NODE = "calibration"
 
 
@@ -34,6 +36,8 @@ class MeasuredLatency(msgspec.Struct, frozen=True, kw_only=True):
 
     calls: dict[str, float]
     """Median of a call, by method, from the request to the answer."""
+    each: float
+    """Median by which each further call at the same time makes all of them take longer."""
     watch: float
     """Median from a change in the API server to its event at a client; a change is halfway in its call."""
     start: float
@@ -50,6 +54,7 @@ class MeasuredLatency(msgspec.Struct, frozen=True, kw_only=True):
 
 QUIET = MeasuredLatency(
     calls={"GET": 0.002, "POST": 0.002, "PATCH": 0.002, "DELETE": 0.002},
+    each=0.001,
     watch=0.001,
     start=0.004,
     end=0.005,
@@ -63,6 +68,7 @@ QUIET = MeasuredLatency(
 @dataclass(slots=True)
 class _Samples:
     calls: dict[str, list[float]] = field(default_factory=dict)
+    each: list[float] = field(default_factory=list)
     watch: list[float] = field(default_factory=list)
     start: list[float] = field(default_factory=list)
     end: list[float] = field(default_factory=list)
@@ -74,6 +80,7 @@ class _Samples:
         buy, boot, gpus = (_median(times) for times in zip(*self.cloud, strict=True))
         return MeasuredLatency(
             calls=calls,
+            each=_median(self.each),
             watch=_median(self.watch),
             start=_median(self.start),
             end=_median(self.end),
@@ -109,7 +116,6 @@ async def _rounds(api: KubeApi) -> _Samples:
 async def _round(api: KubeApi, name: str, seen: SeenSteps, samples: _Samples) -> None:
     """One pod, bound by hand, beside a Lease: the calls of a placement."""
     one = pod(name, 0, runs=WORK_SECONDS, schedulerName="nobody", restartPolicy="Never")
-    lease = {"metadata": {"name": name, "namespace": NS}, "spec": {"holderIdentity": name}}
 
     async def timed(method: str, call: Awaitable[object]) -> float:
         began = _now()
@@ -120,7 +126,7 @@ async def _round(api: KubeApi, name: str, seen: SeenSteps, samples: _Samples) ->
 
     made = await timed("POST", api.create(PODS, one, NS))
     samples.watch.append(await seen.when(name, "created") - made)
-    await timed("POST", api.create(LEASES, lease, NS))
+    await timed("POST", api.create(LEASES, _lease(name), NS))
     await timed("PATCH", api.patch(PODS, name, MergePatch({"metadata": {"annotations": {"a": "b"}}}), NS))
     bound = await timed("POST", api.bind(name, NS, Binding(_NODE)))
     samples.watch.append(await seen.when(name, "bound") - bound)
@@ -130,6 +136,24 @@ async def _round(api: KubeApi, name: str, seen: SeenSteps, samples: _Samples) ->
     samples.start.append(started - await seen.when(name, "bound"))
     samples.end.append(await seen.when(name, "Succeeded") - started - WORK_SECONDS)
     await api.delete(PODS, name, NS, how=DELETE_NOW)
+    samples.each.append(await _congestion(api, name))
+
+
+async def _congestion(api: KubeApi, name: str) -> float:
+    """Seconds that each further call at the same time takes: some calls at once, beside one alone."""
+    names = [f"{name}-{number}" for number in range(AT_ONCE)]
+    began = _now()
+    await api.create(LEASES, _lease(name), NS)
+    alone = _now()
+    await asyncio.gather(*(api.create(LEASES, _lease(one), NS) for one in names))
+    together = _now()
+    for one in (name, *names):
+        await api.delete(LEASES, one, NS)
+    return (together - alone - (alone - began)) / (AT_ONCE - 1)
+
+
+def _lease(name: str) -> JsonObject:
+    return {"metadata": {"name": name, "namespace": NS}, "spec": {"holderIdentity": name}}
 
 
 def _life(pod: JsonObject) -> Iterator[str]:

@@ -63,7 +63,7 @@ def _late(manifest: JsonObject, latency: MeasuredLatency) -> JsonObject:
 def _network(latency: MeasuredLatency) -> Latency:
     """Calls whose medians are those that were measured."""
     least = {method: seconds / (1 + _SPREAD / 2) for method, seconds in latency.calls.items()}
-    return Latency(by_method=least, default=least["PATCH"], spread=_SPREAD, watch=latency.watch)
+    return Latency(by_method=least, default=least["PATCH"], spread=_SPREAD, watch=latency.watch, each=latency.each)
 
 
 def _kubelets(latency: MeasuredLatency) -> KubeletTimings:
