@@ -59,6 +59,24 @@ async def test_a_call_takes_as_long_as_it_is_told(server: SimulatedApiServer) ->
 
 
 @on_virtual_time
+async def test_calls_of_one_client_at_once_take_turns(server: SimulatedApiServer) -> None:
+    loop, latency = asyncio.get_running_loop(), Latency(default=0.1, each=0.02)
+    busy, other = (InMemoryTransport(server, network=NetworkConditions(latency=latency)) for _ in range(2))
+    ended: dict[str, float] = {}
+
+    async def call(client: InMemoryTransport, name: str) -> None:
+        await client.send(creation(name))
+        ended[name] = round(loop.time() - start, 6)
+
+    start = loop.time()
+    await asyncio.gather(*(call(busy, name) for name in "abc"), call(other, "d"))
+    assert ended == {"a": 0.1, "b": 0.12, "c": 0.14, "d": 0.1}
+    start = loop.time()
+    await call(busy, "e")
+    assert ended["e"] == 0.1, "nobody else calls"
+
+
+@on_virtual_time
 async def test_the_effect_lies_in_the_middle_of_the_call(server: SimulatedApiServer) -> None:
     slow = InMemoryTransport(server, network=NetworkConditions(latency=Latency(default=1.0)))
     task = asyncio.create_task(slow.send(creation("a")))
