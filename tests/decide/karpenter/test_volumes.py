@@ -115,15 +115,15 @@ def test_a_volume_that_is_not_bound_yet_is_there() -> None:
 @pytest.mark.parametrize(
     "others",
     [
-        pytest.param([a_volume("disk", {HOST: ["n1"]})], id="the disk of a node"),
-        pytest.param([a_volume(f"disk-{number}", {HOST: [f"n{number}"]}) for number in range(100)], id="many of them"),
-        pytest.param([a_volume("more", {ZONE_LABEL: ["z1"]})], id="another one there"),
+        pytest.param([disk("disk", {HOST: ["n1"]})], id="the disk of a node"),
+        pytest.param([disk(f"disk-{number}", {HOST: [f"n{number}"]}) for number in range(100)], id="many of them"),
+        pytest.param([disk("more", {ZONE_LABEL: ["z1"]})], id="another one there"),
     ],
 )
 def test_volumes_that_come_and_go_change_no_request(others: list[JsonObject]) -> None:
     """A smart pod whose request is another is replaced."""
     pod = [*mounting("d"), volume_claim("d"), storage_class("kubernetes.io/no-provisioner")]
-    there = a_volume("v", {ZONE_LABEL: ["z1"]})
+    there = disk("v", {ZONE_LABEL: ["z1"]})
     before, after = Cluster(pod, there), Cluster(pod, there, others)
     before.ask()
     after.ask()
