@@ -4,9 +4,12 @@ import pytest
 from msgspec import structs
 
 from tests.decide.preemption.fleets import GIB, NOW, a_node, a_pod, digest, fleet, leased
+from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine
 from ullage.decide.preemption.nominated import place_beside_nominated
+from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.model.shape import Shape
@@ -64,6 +67,9 @@ def test_a_part_of_a_gpu_is_not_taken_from_one_that_waits_for_the_last_container
     victim = a_pod("p", gpus=1, ask=DeviceRequest(exclusivity=Exclusivity.SHARED, memory=Bytes(20 * GIB)))
     first = [a_pod("first", gpus=2, priority=10, nominated="a")] if nominated else []
     assert placed_on(engine, victim, *first) == (Reason.TOO_FEW_GPUS if nominated else "a 1")
+    gang = GangRequest(key=ObjectKey("n", "g"), min_member=1, pending=(victim,))
+    answer = PodAssigner(engine.snapshot, "fragmentation").assign_gang(gang, first, now=NOW)
+    assert isinstance(answer, GangNoFit if nominated else GangPlacement)
 
 
 def test_room_is_kept_before_its_victims_are_seen_to_leave() -> None:

@@ -29,16 +29,13 @@ def nominated_ahead(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod])
     return sorted(ahead, key=lambda other: (-other.priority, other.created, other.key))
 
 
-def place_nominated(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod], *, now: Instant) -> bool:
-    """Place the nominated pods that count for this pod; to be called in a what-if. Return whether there were any."""
-    ahead = nominated_ahead(engine, pod, nominated)
-    _hold_ahead(engine, ahead, now)
-    return bool(ahead)
+def place_nominated(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod], *, now: Instant) -> list[int] | None:
+    """Place the nominated pods that count for this pod; to be called in a what-if.
 
-
-def _hold_ahead(engine: PlacementEngine, ahead: Iterable[Pod], now: Instant) -> list[int]:
-    """Place nominated pods. Returns the rows of nodes on which their devices are not known: their number counts."""
+    Returns the rows of nodes on which their devices are not known and only their number counts; None if no pod counts.
+    """
     snapshot, unsure = engine.snapshot, list[int]()
+    ahead = nominated_ahead(engine, pod, nominated)
     for other in ahead:
         placement = placement_to_be(engine, other, now=now)
         if placement is None:
@@ -46,10 +43,10 @@ def _hold_ahead(engine: PlacementEngine, ahead: Iterable[Pod], now: Instant) -> 
             unsure.append(snapshot.columns.rows[other.nominated])
         else:
             hold(snapshot, other, placement)
-    return unsure
+    return unsure if ahead else None
 
 
-def _shut(engine: PlacementEngine, pod: Pod, unsure: Sequence[int], closed: Codes | None) -> Codes | None:
+def shut(engine: PlacementEngine, pod: Pod, unsure: Sequence[int] | None, closed: Codes | None) -> Codes | None:
     """Closed rows, with those where a pod with a part of a GPU could take what a nominated pod waits for.
 
     Whole GPUs are counted among the node's resources. Parts are not: on the GPU that was made free first, the pod that
@@ -58,9 +55,9 @@ def _shut(engine: PlacementEngine, pod: Pod, unsure: Sequence[int], closed: Code
     ask = pod.shape.devices
     if not unsure or ask is None or ask.exclusivity is Exclusivity.EXCLUSIVE:
         return closed
-    shut = np.zeros(engine.snapshot.columns.size, np.uint8) if closed is None else closed.copy()
-    shut[list(unsure)] = CODE[Reason.TOO_FEW_GPUS]
-    return shut
+    codes = np.zeros(engine.snapshot.columns.size, np.uint8) if closed is None else closed.copy()
+    codes[list(unsure)] = CODE[Reason.TOO_FEW_GPUS]
+    return codes
 
 
 def place_beside_nominated(
@@ -72,11 +69,11 @@ def place_beside_nominated(
     """
     if not nominated and not pod.nominated:
         return engine.place(pod, now=now, closed=closed)
-    ahead = nominated_ahead(engine, pod, nominated)
     with engine.snapshot.what_if():
-        closed = _shut(engine, pod, _hold_ahead(engine, ahead, now), closed)
+        unsure = place_nominated(engine, pod, nominated, now=now)
+        closed = shut(engine, pod, unsure, closed)
         answer = _own_node(engine, pod, now, closed) or engine.place(pod, now=now, closed=closed)
-    if not ahead or isinstance(answer, NoFit):
+    if unsure is None or isinstance(answer, NoFit):
         return answer
     alone = engine.place_on(pod, answer.node, now=now)
     return answer if isinstance(alone, Placement) else NoFit(1, {alone: 1})

@@ -17,7 +17,7 @@ from ullage.decide.placement.obstacle import KnownObstacles, Obstacle, find_obst
 from ullage.decide.placement.prefilter import NOTHING_UNREADABLE, with_claim
 from ullage.decide.placement.quota import QuotaTable, least_taken, quota_verdict
 from ullage.decide.placement.vm_pods import may_reserve, with_vm
-from ullage.decide.preemption.nominated import place_beside_nominated, place_nominated
+from ullage.decide.preemption.nominated import place_beside_nominated, place_nominated, shut
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod, age_order
 from ullage.model.scoring import DEFAULT_POLICY
@@ -191,11 +191,14 @@ class PodAssigner:
         snapshot = self.snapshot
         with snapshot.what_if() as trial:
             least_important = max(gang.pending, key=queue_order, default=None)
-            beside = least_important is not None and place_nominated(self.engine, least_important, nominated, now=now)
+            unsure = None
+            if least_important is not None:
+                unsure = place_nominated(self.engine, least_important, nominated, now=now)
+                closed = shut(self.engine, least_important, unsure, closed)
             answer = place_gang(self.engine, gang, now=now, closed=closed)
-            if not beside:
+            if unsure is None:
                 trial.keep()
-        if beside and isinstance(answer, GangPlacement):
+        if unsure is not None and isinstance(answer, GangPlacement):
             for pod in gang.pending:
                 if pod.key in answer.placements:
                     hold(snapshot, pod, answer.placements[pod.key])
