@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from ullage.model.device import Inventory
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced
 from ullage.model.node import Node, Taint
@@ -50,6 +51,14 @@ def test_what_vanishes_is_forgotten() -> None:
     state = state_of([appeared(a_node()), appeared(pod), Deleted(pod.key, pod), Synced("pods")])
     assert not state.pods
     assert state.synced == {"pods"}
+
+
+def test_an_inventory_of_a_what_if_says_whether_it_changes_anything() -> None:
+    state, one = ClusterState(), Inventory(node="a", devices=(), reported_at=Instant(1.0))
+    assert state.write_inventory("a", one)
+    assert not state.write_inventory("a", one)
+    assert state.write_inventory("a", None)
+    assert not state.write_inventory("a", None)
 
 
 def test_a_dump_comes_back_whole_and_equal_to_the_byte() -> None:

@@ -58,6 +58,16 @@ def test_what_a_stranger_holds_is_not_free_until_its_lease_is_gone(scene: Scene)
     assert scene.free == [1000, 1000]
 
 
+def test_it_is_known_whom_leases_name(scene: Scene) -> None:
+    lease = a_lease(0, LeaseHold(uid="uid-p", milli=Milli(1000)))
+    assert not scene.foreign.holds("uid-p")
+    scene.snapshot.apply(appeared(lease))
+    assert scene.foreign.holds("uid-p")
+    assert not scene.foreign.holds("another")
+    scene.snapshot.apply(Deleted(ObjectKey("leases", lease.name), lease))
+    assert not scene.foreign.holds("uid-p")
+
+
 def test_what_is_leased_to_a_pod_where_it_is_to_go_is_counted_once(scene: Scene) -> None:
     scene.assume(0)
     scene.snapshot.apply(appeared(lease_fact(0, LeaseHold("uid-p"))))

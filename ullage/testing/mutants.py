@@ -227,22 +227,21 @@ def importers(
     product: Mapping[str, frozenset[str]],
     slow: Collection[str] = (),
 ) -> list[str]:
-    """Test files that execute a module, the nearest first: those that import it, then those that import its importers.
+    """Test files that execute a module, the nearest first: those in the folder of the same name, then those that import
+    it, then those that import its importers.
 
-    `tests` and `product` are the imports by file and by module. Of equally near ones, those in the folder of the
-    same name, then those that are not slow, then those with the fewest imports.
+    `tests` and `product` are the imports by file and by module. Of equally near ones, those that are not slow come
+    first, then those with the fewest imports.
     """
     folder = "tests/" + "/".join(module.split(".")[1:-1]) + "/"
     found: dict[str, None] = {}
     near, known = {module}, {module}
     while near:
         files = [name for name, imports in tests.items() if name not in found and near & imports]
-        found |= dict.fromkeys(
-            sorted(files, key=lambda name: (not name.startswith(folder), name in slow, len(tests[name]), name))
-        )
+        found |= dict.fromkeys(sorted(files, key=lambda name: (name in slow, len(tests[name]), name)))
         near = {name for name, imports in product.items() if near & imports} - known
         known |= near
-    return list(found)
+    return sorted(found, key=lambda name: not name.startswith(folder))
 
 
 def imports_of(source: str) -> frozenset[str]:

@@ -163,6 +163,14 @@ async def test_pods_leave_and_the_node_goes_with_its_machine(site: Site) -> None
         await site.api.get(NODES, site.node)
 
 
+async def test_vms_that_have_left_since_the_plan_keep_nobody(site: Site) -> None:
+    await site.pod("a")
+    removal, plan = site.removal(QUICK), replace(await site.plan(), has_vms=True)
+    assert await removal.begin(plan) is None
+    outcome = await removal.finish(plan)
+    assert outcome == NodeRemoved(intent=plan.intent, uid=plan.uid, instance="i-1", evicted=1)
+
+
 async def test_the_taint_is_there_before_anybody_is_asked_to_go(site: Site) -> None:
     await site.pod("a")
     plan = await site.plan()
