@@ -22,7 +22,7 @@ from ullage.testing.mutated_code import changes_code
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("ullage/decide", "ullage/act", "ullage/state", "ullage/control")
-NEAR_FILES, MOST_FILES = 16, 60
+NEAR_FILES, MOST_FILES = 12, 60
 """Files of tests tried for one mutant, the nearest first."""
 SLOW_SECONDS = 30
 """A file that takes so long is left out: one mutant would use all its time."""
