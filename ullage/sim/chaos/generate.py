@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ullage.sim.chaos.aimed import aimed_faults
+from ullage.sim.chaos.changing_places import change_of_places
 from ullage.sim.chaos.network import CRASHES, POSSIBLE
 from ullage.sim.chaos.story import (
     KARPENTER_FAULTS,
@@ -49,11 +50,16 @@ def generated_story(seed: int) -> ChaosStory:
     dra = not real_agents and random.Random(f"chaos/{seed}/dra").random() < 0.4  # other draws stay as they are
     jobs = _jobs(chance, mig, vms)
     faults = tuple(_narrowed(_faults(chance, impossible if dra else impossible | {_DRA_FAULT}), seed))
+    beside = tuple(_beside_faults(jobs, faults, seed))
+    places = None if karpenter else change_of_places(seed, nodes)
+    if places is not None:
+        pools, beside = (places.pool,), tuple(places.beside(beside))
+        faults = tuple(sorted((*faults, places.stopped), key=lambda one: one.at))
     story = ChaosStory(
         seed=seed,
         nodes=nodes,
         pools=pools,
-        jobs=tuple(_beside_faults(jobs, faults, seed)),
+        jobs=beside,
         faults=faults,
         karpenter=karpenter,
         replicas=chance.choice((1, 1, 2)),
