@@ -43,10 +43,14 @@ def report(name: str, devices: tuple[Device, ...]) -> JsonObject:
 
 
 def pool(name: str, gpus: int, most: int, **more: Any) -> JsonObject:
-    """A NodeProvisioner whose machines boot in a second and are given back soon."""
+    """A NodeProvisioner whose machines boot soon and are given back soon.
+
+    Their times are no whole seconds. Plans are a second apart: a machine in step with them is there a few milliseconds
+    before a plan or after it, by chance, and that decides when the next pod is planned for.
+    """
     cards = {"model": "H100" if gpus == 8 else "L4", "count": gpus, "memory": "80Gi" if gpus == 8 else "24Gi"}
     spec = {
-        "provider": {"name": "kwok", "parameters": {"bootSeconds": "1", "gpuSeconds": "1"}},
+        "provider": {"name": "kwok", "parameters": {"bootSeconds": "1.3", "gpuSeconds": "1.4"}},
         "template": {"resources": {"cpu": "96", "memory": "768Gi"}, "gpus": cards, "pricePerHour": str(gpus)},
         "maxSize": most,
         "scaleDownDelay": "4s",
