@@ -59,7 +59,7 @@ def test_what_a_stranger_holds_is_not_free_until_its_lease_is_gone(scene: Scene)
 
 
 def test_it_is_known_whom_leases_name(scene: Scene) -> None:
-    lease = a_lease(0, LeaseHold(uid="uid-p", milli=Milli(1000)))
+    lease = lease_fact(0, LeaseHold("uid-p"))
     assert not scene.foreign.holds("uid-p")
     scene.snapshot.apply(appeared(lease))
     assert scene.foreign.holds("uid-p")
