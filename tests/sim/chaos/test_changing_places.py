@@ -20,7 +20,7 @@ def test_in_its_moment_one_leaves_another_comes_room_gets_free_and_a_process_sta
     assert found is not None
     jobs = {job.name: job for job in found.jobs}
     assert jobs.keys() == {"full0", "leaver", "heir"}, "nobody gets whole GPUs of a node that is partitioned"
-    assert jobs["leaver"].leaves_at == found.moment < found.stopped.at < jobs["heir"].at
+    assert jobs["leaver"].leaves_at == found.at < found.stopped.at < jobs["heir"].at
     assert (jobs["full0"].leaves_at or 0.0) > jobs["heir"].at
     assert (found.stopped.kind, found.stopped.only) == (FaultKind.FREEZE_AFTER_CALL, "create")
 

@@ -20,7 +20,7 @@ _CALM = 120.0
 class ChangeOfPlaces:
     """Jobs and the fault of one such moment."""
 
-    moment: float
+    at: float
     pool: ChaosPool
     """The only pool: it may be empty."""
     jobs: tuple[ChaosJob, ...]
@@ -30,7 +30,7 @@ class ChangeOfPlaces:
         """Its jobs and others, which come after it: one more pod on the node, and it is not empty."""
         yield from self.jobs
         for job in others:
-            late = max(0.0, self.moment + _CALM - job.at)
+            late = max(0.0, self.at + _CALM - job.at)
             leaves = None if job.leaves_at is None else round(job.leaves_at + late, 1)
             yield replace(job, at=round(job.at + late, 1), leaves_at=leaves)
 

@@ -96,14 +96,14 @@ async def measured_latency(api: KubeApi, clock: Clock) -> MeasuredLatency:
     node["metadata"]["annotations"] = dict([KWOK_NODE_ANNOTATION])
     await api.create(NODES, node)
     try:
-        samples = await _rounds(api)
+        samples = await _sampled(api)
     finally:
         await api.delete(NODES, _NODE, how=DELETE_NOW)
     samples.cloud = await cloud_latencies(api, clock)
     return samples.medians()
 
 
-async def _rounds(api: KubeApi) -> _Samples:
+async def _sampled(api: KubeApi) -> _Samples:
     samples = _Samples()
     async with watched(api, PODS.whole(), _life, NS) as seen:
         for number in range(-WARM_UP, ROUNDS):

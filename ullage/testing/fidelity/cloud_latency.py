@@ -1,4 +1,4 @@
-"""How late KWOK's provider is: a purchase is answered, a machine becomes a node, its GPUs are reported.
+"""Latency of KWOK's provider: until a purchase is answered, a machine is a node, and its GPUs are reported.
 
 The provider is the cloud of these stories, not a part of what is compared.
 """
