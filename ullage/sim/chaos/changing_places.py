@@ -40,16 +40,16 @@ def change_of_places(seed: int, nodes: Sequence[ChaosNode]) -> ChangeOfPlaces | 
     chance = random.Random(f"chaos/{seed}/places")
     if chance.random() >= _SHARE:
         return None
-    moment = round(chance.uniform(200.0, 300.0), 1)
+    at = round(chance.uniform(200.0, 300.0), 1)
     fillers = (
-        _job(f"full{number}", 5.0, node.gpus, leaves_at=round(moment + chance.uniform(1.0, 5.0), 1))
+        _job(f"full{number}", 5.0, node.gpus, leaves_at=round(at + chance.uniform(1.0, 5.0), 1))
         for number, node in enumerate(nodes)
         if not node.mig
     )
-    leaver = _job("leaver", 10.0, 1, leaves_at=moment)
-    heir = _job("heir", round(moment + chance.uniform(0.2, 0.5), 2), 1)
+    leaver = _job("leaver", 10.0, 1, leaves_at=at)
+    heir = _job("heir", round(at + chance.uniform(0.2, 0.5), 2), 1)
     stopped = ChaosFault(
-        at=round(moment + 0.1, 1),
+        at=round(at + 0.1, 1),
         kind=FaultKind.FREEZE_AFTER_CALL,
         pick=chance.randrange(1000),
         seconds=round(chance.uniform(75.0, 120.0), 1),
@@ -57,7 +57,7 @@ def change_of_places(seed: int, nodes: Sequence[ChaosNode]) -> ChangeOfPlaces | 
         only="create",
     )
     pool = ChaosPool(name="emptied", most=chance.randint(1, 3), least=0, drain=False)
-    return ChangeOfPlaces(moment, pool, (*fillers, leaver, heir), stopped)
+    return ChangeOfPlaces(at, pool, (*fillers, leaver, heir), stopped)
 
 
 def _job(name: str, at: float, gpus: int, *, leaves_at: float | None = None) -> ChaosJob:
