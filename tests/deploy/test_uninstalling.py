@@ -1,12 +1,16 @@
 """What an uninstallation takes off nodes and NodePools that are Karpenter's, and which namespaces it takes away."""
 
 import random
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
 from ullage.deploy.uninstalling import Uninstaller, cleaned
-from ullage.kube.client.resources import CONFIG_MAPS, NAMESPACES, PODS
+from ullage.errors import NotFound
+from ullage.kube.client.api import Page
+from ullage.kube.client.resource import Resource
+from ullage.kube.client.resources import CONFIG_MAPS, CRDS, GPU_CLAIMS, NAMESPACES, PODS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.install import install
 from ullage.kube.objects.node import KubeNode
@@ -18,6 +22,8 @@ from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.controllers.wiring import start_actors
 from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_node, a_pod, a_taint
+
+T = TypeVar("T")
 
 
 @pytest.mark.parametrize("was_kept", [False, True], ids=["ours", "the-owners"])
@@ -78,5 +84,28 @@ def test_the_namespace_of_smart_pods_goes_if_it_is_nobodys(
         assert [line for line in said if line.startswith("kept")] == [
             "kept Namespace tensor-fusion-system: there are objects of others (ConfigMap)" for _ in objects
         ]
+
+    run_virtual(story())
+
+
+class ClaimsGoNow(RestApi):
+    """Client of an API server that drops the kind of claims between two requests."""
+
+    async def list(self, resource: Resource[T], *where: Any, **how: Any) -> Page[T]:
+        if resource.id == GPU_CLAIMS.id:
+            raise NotFound("404 page not found")
+        return await super().list(resource, *where, **how)
+
+
+@pytest.mark.story
+def test_claims_whose_definition_goes_meanwhile_need_no_release() -> None:
+    async def story() -> None:
+        clock, said = loop_clock(), list[str]()
+        api = ClaimsGoNow(InMemoryTransport(SimulatedApiServer(clock, seed=1)), rng=random.Random(1))
+        await install(api)
+        await api.create(NAMESPACES, {"metadata": {"name": "ullage-system"}})
+        async with start_actors(api, clock):
+            await Uninstaller(api, "ullage-system", said.append).run()
+        assert not (await api.list(CRDS)).items
 
     run_virtual(story())
