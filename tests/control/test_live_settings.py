@@ -148,7 +148,7 @@ def test_a_loop_that_sleeps_wakes_up_for_changed_settings(name: str) -> None:
     if name == "vm-agent":
         (runner,) = program.runners.values()
         program.configure(Settings())
-        assert runner._wake.is_set()
+        assert runner._wake.is_set
         return
     wakeup = program.vms._changes.migrations if name == "vms" else loops(name, program)[0]._wakeup
     wakeup.clear()
