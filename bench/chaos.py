@@ -22,6 +22,7 @@ import msgspec
 
 from bench.record import RESULTS
 from ullage.model.duration import parse_duration
+from ullage.sim.chaos.aimed import TOO_SELDOM, pairs_too_seldom
 from ullage.sim.chaos.coverage import FaultCoverage
 from ullage.sim.chaos.generate import generated_story
 from ullage.sim.chaos.ledger import ChaosLedger, FailedSeed, pairs_of, seldom_met
@@ -138,7 +139,7 @@ def write_ledger(ledger: ChaosLedger, path: Path) -> None:
 
 def _explained() -> dict[str, str]:
     found: dict[str, str] = json.loads(EXPLAINED.read_text()) if EXPLAINED.exists() else {}
-    return found
+    return found | dict.fromkeys(pairs_too_seldom(), TOO_SELDOM)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,11 @@ _STRIKES = 5
 _BEGINS_ANEW = 0.3
 """Share of stories in which a process opens all its watches, or lists everything, under one fault."""
 _LASTING = (FaultKind.SLOW, FaultKind.PARTITION)
+TOO_SELDOM = (
+    "a process is slow or cut off as a whole, and this call is made less than twice in a story; refused connections "
+    "and lost answers, which is what it sees of that, are aimed at it"
+)
+"""Why a seldom call hardly meets a fault that lasts."""
 _PROCESSES = ("controller", "scheduler")
 _EVERYTHING = ("list", "watch")
 
@@ -74,6 +79,12 @@ def aimed_faults(story: ChaosStory) -> Iterator[ChaosFault]:
         yield _strike(chance, chance.choice(sites), ends_at)
     if chance.random() < _BEGINS_ANEW:
         yield from _beginning(chance, ends_at)
+
+
+def pairs_too_seldom() -> Iterator[str]:
+    """Pairs of a seldom call and a fault that lasts and that cannot be aimed at it."""
+    for process, calls in SELDOM.items():
+        yield from (f"{process} {call}: {kind.value}" for call in calls for kind in _LASTING)
 
 
 def _sites(story: ChaosStory) -> Iterator[str]:
