@@ -266,6 +266,18 @@ SENTENCES: tuple[Sentence, ...] = (
             Value("fidelity", "stories whose median wait agrees"),
         ),
     ),
+    Sentence(
+        "docs/fidelity.md",
+        "medians: {} ms a write, {} ms more for each further one at once, {} ms a watch, {} ms until a pod\n"
+        "runs, {} ms until an ended one is known; the machine's load was {} at most",
+        (
+            *(
+                Value("fidelity", f"measured latency of {what}", write=_ONE)
+                for what in ("a write", "each further call at once", "a watch", "a pod's start", "a pod's end")
+            ),
+            Value("fidelity", "load of the machine, largest", write=_ONE),
+        ),
+    ),
     _pressure("GPU allocation, %", "GPU allocation", _percent),
     _pressure("waste while pods waited, GPU hours", "waste while pods waited", spoken),
     _pressure("pods placed (of 250)", "pods placed", spoken),

@@ -4,6 +4,7 @@ Scheduler and controller are started anew for each story: what they learned from
 """
 
 import asyncio
+import math
 import random
 import sys
 import urllib.request
@@ -14,7 +15,7 @@ from typing import Any
 
 from ullage.clock import WallClock
 from ullage.cloud.kwok.provider import RECORDS
-from ullage.errors import AlreadyExists, ApiError, NotFound
+from ullage.errors import AlreadyExists, ApiError, NotFound, UllageError
 from ullage.kube.auth.connect import connect
 from ullage.kube.client.api import DELETE_NOW, EVERYTHING, KubeApi, ListSelector, MergePatch
 from ullage.kube.client.resource import JsonObject, Resource
@@ -48,6 +49,13 @@ from ullage.watch.informer import Informer, InformerSpec, run_all
 
 PROGRAM = Path(sys.executable).with_name("ullage")
 READY_SECONDS = 60.0
+PULSE_SECONDS = 0.05
+"""Time between two looks at the clock while a story is played."""
+
+
+class StoodStill(UllageError):
+    """The player itself stood still while a story was played: what came late then says nothing of the cluster."""
+
 
 _LEFT: tuple[tuple[Resource[Any], ListSelector], ...] = (
     (NODE_PROVISIONERS, EVERYTHING),
@@ -79,8 +87,11 @@ async def measure(plane: ControlPlane) -> MeasuredLatency:
         await api.close()
 
 
-async def play_real(plane: ControlPlane, story: FidelityStory) -> StoryOutcome:
-    """Outcome on the real control plane, which is empty before and after."""
+async def play_real(plane: ControlPlane, story: FidelityStory, *, most_held: float = math.inf) -> StoryOutcome:
+    """Outcome on the real control plane, which is empty before and after.
+
+    Raises StoodStill if the player could see nothing for more than `most_held` seconds.
+    """
     api = connect(plane.kubeconfig, seed=0)
     try:
         await install(api, (*OURS, POD_GROUP))
@@ -90,27 +101,39 @@ async def play_real(plane: ControlPlane, story: FidelityStory) -> StoryOutcome:
             await _create(api, manifest)
         with _programs(plane):
             async with _recorded(api) as record:
-                await _play(api, story)
+                held = await _play(api, story)
+                if held > most_held:
+                    raise StoodStill(f"{story.name}: nothing could be seen for {held:.1f} s")
                 return record.outcome()
     finally:
         await _clear(api)
         await api.close()
 
 
-async def _play(api: KubeApi, story: FidelityStory) -> None:
-    """Each step at its time, whether the one before has been answered or not.
+async def _play(api: KubeApi, story: FidelityStory) -> float:
+    """Each step at its time, whether the one before has been answered or not. Returns the longest time of stillness.
 
     It begins at a whole second, as the simulator does: timestamps of Kubernetes are whole seconds, and who is older
     may depend on where in a second it came.
     """
     loop, clock = asyncio.get_running_loop(), WallClock()
     began = loop.time() + 1.0 - clock.now() % 1.0
+    pulse = asyncio.create_task(_longest_held(began + story.seconds))
     async with asyncio.TaskGroup() as group:
         moments = sorted({step.at for step in story.steps})
         for moment in moments:
             await asyncio.sleep(max(0.0, began + moment - loop.time()))
             group.create_task(_at_once(api, [one for one in story.steps if one.at == moment]))
-        await asyncio.sleep(max(0.0, began + story.seconds - loop.time()))
+    return await pulse
+
+
+async def _longest_held(until: float) -> float:
+    """Look at the clock until then. Returns the longest time by which a look was late."""
+    loop, longest = asyncio.get_running_loop(), 0.0
+    while (now := loop.time()) < until:
+        await asyncio.sleep(PULSE_SECONDS)
+        longest = max(longest, loop.time() - now - PULSE_SECONDS)
+    return longest
 
 
 async def _at_once(api: KubeApi, steps: list[RecordedStep]) -> None:
