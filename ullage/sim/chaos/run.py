@@ -104,7 +104,7 @@ async def _played(story: ChaosStory, coverage: FaultCoverage) -> ChaosResult:
     async with started_world(parts.spec, agents=parts.agents, admission=parts.admission, network=network) as world:
         parts.containers = _watched_containers(world)
         if world.observers.checking is not None:
-            world.observers.checking.placement.race_seconds += story.behind_seconds
+            world.observers.checking.expect_behind(story.behind_seconds)
         injector = FaultInjector(world, coverage, parts.containers, parts.networks)
         failure = await _ChaosRun(world, story, coverage, injector).watched()
         return ChaosResult(story, failure, coverage, world.elapsed)

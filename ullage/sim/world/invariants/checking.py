@@ -32,10 +32,10 @@ class InvariantChecker:
         self._armed = False
         self._broken = asyncio.Event()
         ClaimChecks(mirror, server, self.report, SCHEDULER)
-        ContainerChecks(mirror, self.report, SCHEDULER)
+        self._containers = ContainerChecks(mirror, self.report, SCHEDULER)
         self._gpus = GpuChecks(mirror, server, self.report, ours)
         OrderChecks(mirror, self.report, SCHEDULER)
-        self.placement = PlacementChecks(mirror, server, self.report, SCHEDULER)
+        self._placement = PlacementChecks(mirror, server, self.report, SCHEDULER)
         QuietChecks(mirror, server, self.report, SCHEDULER)
         self._gangs = GangChecks(mirror, server, self.report, SCHEDULER)
         DisruptionChecks(mirror, server, self.report, ours)
@@ -50,6 +50,11 @@ class InvariantChecker:
     def check_vms(self, agent: str, cooldown: float) -> None:
         """Check VMs, which are resized by the user `agent`."""
         self.vms = VmChecks(self._mirror, self._server, self.report, agent=agent, cooldown=cooldown)
+
+    def expect_behind(self, seconds: float) -> None:
+        """Faults keep processes behind for so long: what they cannot know by then is no breach."""
+        self._placement.race_seconds += seconds
+        self._containers.reported_seconds += seconds
 
     def arm(self) -> None:
         self._armed = True

@@ -23,6 +23,8 @@ class ContainerChecks:
         self._mirror = mirror
         self._report = report
         self._scheduler = scheduler
+        self.reported_seconds = REPORTED_WITHIN_SECONDS
+        """Seconds after which the scheduler knows of a container. Longer where faults keep it behind."""
         self._seen: dict[Sight, dict[str, float]] = {}
         """Time since which each pod sees it, by pod uid."""
         for pod in mirror.pods.values():
@@ -48,7 +50,7 @@ class ContainerChecks:
         rivals: list[StoredPod] = []
         for uid, since in self._seen[sight].items():
             rival = self._mirror.by_uid.get(uid)
-            if rival is not None and (rival.devices or since <= step.at - REPORTED_WITHIN_SECONDS):
+            if rival is not None and (rival.devices or since <= step.at - self.reported_seconds):
                 rivals.append(rival)
                 held += _milli(rival)
         if held > MILLI_GPU:
