@@ -22,6 +22,8 @@ class KarpenterChecks:
         self._report = report
         self._ours = ours
         self._going: set[str] = set()
+        self._opened: set[str] = set()
+        """Nodes whose taint of the hand-over was removed by somebody else than us."""
         server.listen(NODE_CLAIMS.id, self._node_claim)
         mirror.node_listeners.append(self._node)
         mirror.pod_listeners.append(self._pod)
@@ -36,6 +38,11 @@ class KarpenterChecks:
             self._say("NodeClaims and Nodes of Karpenter are never deleted by us", said)
 
     def _node(self, step: ObjectChange[StoredNode]) -> None:
+        name, closed = step.fact.name, step.after is not None and _is_closed(step.after)
+        if closed or step.after is None:
+            self._opened.discard(name)
+        elif step.before is not None and _is_closed(step.before) and step.by not in self._ours:
+            self._opened.add(name)
         if step.after is None and step.by in self._ours and step.fact.labels.get(NODE_POOL_LABEL):
             said = f"Node {step.fact.name} was deleted by our {step.by}"
             self._say("NodeClaims and Nodes of Karpenter are never deleted by us", said, node_name(step.fact.name))
@@ -50,7 +57,7 @@ class KarpenterChecks:
             return
         request = node.labels[REQUEST_LABEL]
         waits = any(is_smart_pod(one.labels) and one.labels.get(REQUEST_LABEL) == request for one in self._smart_pods())
-        if waits or any(key == HANDOVER for key, _, _ in node.taints):
+        if _is_closed(node) or (waits and node.name not in self._opened):
             said = f"{pod.key} was bound to {pod.node}, which was bought for request {request} and not handed over yet"
             self._say("a rival gets no node under hand-over", said, pod_name(pod.key), node_name(pod.node))
 
@@ -59,3 +66,7 @@ class KarpenterChecks:
 
     def _say(self, rule: str, said: str, *about: str) -> None:
         self._report(InvariantBreach(self._mirror.clock.now(), rule, said, about))
+
+
+def _is_closed(node: StoredNode) -> bool:
+    return any(key == HANDOVER for key, _, _ in node.taints)
