@@ -66,7 +66,7 @@ TOO_SELDOM = (
     "a process is slow or cut off as a whole, and this call is made less than twice in a story; refused connections "
     "and lost answers, which is what it sees of that, are aimed at it"
 )
-"""Why a seldom call hardly meets a fault that lasts."""
+"""Reason that explains a seldom call which hardly meets a fault that lasts."""
 _PROCESSES = ("controller", "scheduler")
 _EVERYTHING = ("list", "watch")
 
