@@ -154,10 +154,16 @@ def test_which_instances_will_become_nodes(instance: Instance, count: int) -> No
 
 def test_doomed_nodes_are_used_before_anything_is_bought_and_after_all_others() -> None:
     picture = fleet(leased("idle", 8, labels=POOL), marked_for_deletion("d1"), marked_for_deletion("d2"))
-    found = demand(picture, pods(9, 1), eight())
+    machines = tuple(Instance(id=one, pool="eight", since=NOW, node=one) for one in ("d1", "d2"))
+    found = demand(picture, pods(9, 1), eight(), instances=machines)
     assert (bought(found), sorted(taken.pods for taken in found.assumed.values())) == ({}, [1, 8])
     assert found.assumed["idle"].pods == 8
-    assert bought(demand(picture, pods(25, 1), eight())) == {"eight": 1}
+    assert bought(demand(picture, pods(25, 1), eight(), instances=machines)) == {"eight": 1}
+
+
+def test_a_doomed_node_whose_machine_is_gone_is_no_room() -> None:
+    found = demand(fleet(marked_for_deletion("d1")), pods(1, 1), eight())
+    assert (bought(found), found.assumed) == ({"eight": 1}, {})
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,8 @@ class ProvisioningLoop:
             match outcome:
                 case PoolActionDone(action=TerminateInstance(instance=instance)) if instance:
                     self._clouds.deleted(instance)
+                case PoolActionFailed(action=TerminateInstance(instance=instance), instance_deleted=True):
+                    self._clouds.deleted(instance)
                 case NodesLaunched(instances=instances):
                     names = some_of([one.id for one in instances])
                     _log.info("bought", provisioner=provisioner.name, nodes=len(instances), names=names)

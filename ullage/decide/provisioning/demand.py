@@ -160,11 +160,11 @@ class _Search:
         self._snapshot.put_node(known, replace(report, reported_at=self.offers.now))
 
     def _take_taints_off(self) -> Stepper[None]:
-        """Put nodes marked for deletion into the snapshot as they would be without the taint."""
+        """Put nodes marked for deletion into the snapshot without that taint, if they have a machine."""
         for pool in self.offers.pools:
             for node in pool.nodes:
                 known = self._snapshot.state.nodes.get(node.name)
-                if node.marked_for_deletion and known is not None:
+                if node.marked_for_deletion and node.instance and known is not None:
                     others = tuple(taint for taint in known.taints if taint.key != DELETION_TAINT)
                     self._snapshot.put_node(replace(known, taints=others))
                     if self._meter.spend(Seconds(OPEN_COST)):

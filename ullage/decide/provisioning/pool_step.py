@@ -162,10 +162,13 @@ def _ask_again(pool: _Pool) -> tuple[PoolIntent, ...]:
 
 
 def _untaint(pool: _Pool) -> tuple[PoolIntent, ...]:
+    # A Node without an instance runs nothing: its machine may be deleted, and only the Node is still to go.
     occupied = [
-        node for node in pool.nodes if node.marked_for_deletion and not node.empty and not node.failed_to_register
+        node
+        for node in pool.nodes
+        if node.marked_for_deletion and node.instance and not node.empty and not node.failed_to_register
     ]
-    excess = [node for node in pool.going[pool.surplus :] if not node.unlisted]
+    excess = [node for node in pool.going[pool.surplus :] if node.instance]
     in_use = [Untaint(node=node.name, why="a pod is on it or will be") for node in sorted(occupied, key=_name)]
     return (*in_use, *(Untaint(node=node.name, why=pool.evaluation.why_keep) for node in sorted(excess, key=_name)))
 

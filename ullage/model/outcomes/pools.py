@@ -40,6 +40,8 @@ class PoolActionFailed:
     detail: str
     retry_after: Seconds = Seconds(0.0)
     """Seconds the cloud asked to wait; 0 where it did not say."""
+    instance_deleted: bool = False
+    """True if the cloud has deleted the instance, and only its Node is still there."""
 
 
 @dataclass(frozen=True, slots=True)
