@@ -172,8 +172,8 @@ class PoolActuator:
         except (NotFound, Conflict):
             return PoolActionDone(action)  # the Node is gone, or another one has its name
         except ApiError as error:
-            left = bool(action.instance) and not action.gone
-            return PoolActionFailed(action, PoolFailure.API_FAILED, error.message, instance_deleted=left)
+            deleted = bool(action.instance)
+            return PoolActionFailed(action, PoolFailure.API_FAILED, error.message, instance_deleted=deleted)
         return PoolActionDone(action)
 
     async def _must_stay(self, node: KubeNode, action: TerminateInstance) -> PoolActionFailed | None:
